@@ -18,6 +18,7 @@ namespace {
 struct Variant {
     std::string what;
     Experiment experiment;
+    std::size_t framework = 0;  // among those that it may be
     Seconds step = {};
 };
 
@@ -42,6 +43,7 @@ std::vector<Variant> by_framework(const Experiment& e) {
         }
         if (!beyond_framework(v.experiment).empty()) continue;  // nor one that does not have it
         v.experiment.framework.name = e.framework.name;
+        v.framework = found.size();
         found.push_back(std::move(v));
     }
     for (Variant& v : found) v.experiment.framework.may_be.clear();
@@ -49,6 +51,8 @@ std::vector<Variant> by_framework(const Experiment& e) {
 }
 
 int nics_of(const Cluster& c) { return c.network.nics > 0 ? c.network.nics : c.gpus_per_node; }
+
+BytesPerSecond rate_of_node(const Cluster& c) { return nics_of(c) * c.inter.bandwidth; }
 
 // The same with each rate of a node that users' unstated networks have shown, but no more than the
 // machine has.
@@ -72,7 +76,31 @@ std::vector<Variant> by_network(std::vector<Variant> all, const Circumstances& c
     return all;
 }
 
+// Those of one software, fastest network first.
+std::vector<NetworkStep> by_rate(const std::vector<Variant>& all, std::size_t framework) {
+    std::vector<NetworkStep> found;
+    for (const Variant& v : all)
+        if (v.framework == framework) found.push_back({rate_of_node(v.experiment.cluster), v.step});
+    std::ranges::sort(found, std::ranges::greater{}, &NetworkStep::of_node);
+    return found.size() > 1 ? found : std::vector<NetworkStep>{};
+}
+
 }  // namespace
+
+std::optional<BytesPerSecond> rate_explaining(const std::vector<NetworkStep>& steps,
+                                              Seconds measured) {
+    constexpr double decides = 0.01;
+    if (steps.size() < 2 || measured < steps.front().step ||
+        steps.back().step < (1 + decides) * steps.front().step)
+        return std::nullopt;
+    std::size_t slower = 1;
+    while (slower + 1 < steps.size() && steps[slower].step < measured) ++slower;
+    const NetworkStep &a = steps[slower - 1], &b = steps[slower];
+    if (!(b.step > a.step)) return std::nullopt;
+    const double way = (measured - a.step) / (b.step - a.step);
+    const double x = 1 / a.of_node.si(), y = 1 / b.of_node.si();
+    return BytesPerSecond(1 / (x + way * (y - x)));
+}
 
 bool of_others(const Circumstances& c) { return c.by != RunBy::own && c.by != RunBy::recipe; }
 
@@ -84,6 +112,7 @@ AsRun as_run(const Experiment& e, const Circumstances& c) {
     std::ranges::stable_sort(all, {}, &Variant::step);
     const std::size_t middle = all.size() / 2;  // of two the slower one, as surprises are
     AsRun found{all[middle].experiment, c};
+    found.networks = by_rate(all, all[middle].framework);
     found.said = {fmt::format("read as {}: the median of {} readings, {} to {}", all[middle].what,
                               all.size(), to_string(all.front().step), to_string(all.back().step))};
     for (std::size_t i = 0; i < all.size(); ++i)

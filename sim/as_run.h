@@ -27,6 +27,17 @@ struct Circumstances {
 // Steps that others published and that follow no recipe.
 bool of_others(const Circumstances& circumstances);
 
+// The step with a network that reaches this rate between the nodes of a machine.
+struct NetworkStep {
+    BytesPerSecond of_node;
+    Seconds step;
+};
+// The rate of a node with which the step would take as long as measured, between these steps by its
+// reciprocal and beyond the slowest one as its last two lie; nothing where no rate does, or where
+// the network decides less than a hundredth of the step. Fastest network first.
+std::optional<BytesPerSecond> rate_explaining(const std::vector<NetworkStep>& steps,
+                                              Seconds measured);
+
 // The experiment that a forecast simulates, with the steps of the other ways to read what was left
 // open, relative to its own.
 struct AsRun {
@@ -34,6 +45,8 @@ struct AsRun {
     Circumstances circumstances = {};
     std::vector<OtherReading> readings = {};
     std::vector<std::string> said = {};  // for the row's assumptions
+    // of its own software, where users' nodes are linked by an unstated network: fastest first
+    std::vector<NetworkStep> networks = {};
     // Of a neighbouring step, in place of this one's own where experts would be drawn: a simulation
     // of all ranks, of which p10 and p90 alone depend.
     std::optional<DrawnExperts> drawn = std::nullopt;

@@ -1,9 +1,12 @@
 #include "sim/predict_all.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <mutex>
 #include <new>
+
+#include <fmt/format.h>
 
 #include "model/base/errors.h"
 #include "sim/explain/attribution.h"
@@ -13,12 +16,23 @@
 namespace stepcast {
 namespace {
 
+// What an unstated network would have to reach for the step to take as long as measured.
+void add_explaining_rate(const AsRun& run, Seconds measured, std::vector<std::string>& said) {
+    const auto rate = rate_explaining(run.networks, measured);
+    if (!rate) return;
+    const double digit = std::pow(10, std::floor(std::log10(rate->si())) - 1);  // the second one
+    const BytesPerSecond about(digit * std::round(rate->si() / digit));
+    said.push_back(
+        fmt::format("a network of {} a node would explain the measured step", to_string(about)));
+}
+
 // A case that prediction refuses keeps the reason.
 void predict_one(Comparison& c, bool times_alone) {
     try {
         AsRun run = as_run(c.what.experiment, c.what.circumstances);
         c.forecast = times_alone ? predict_time(run) : predict(run);
         std::ranges::move(run.said, std::back_inserter(c.what.assumptions));
+        add_explaining_rate(run, c.what.measured_step, c.what.assumptions);
         if (!times_alone && !c.what.measured_durations.empty())
             c.attribution =
                 attribute_error(c.what.experiment, c.what.measured_durations, c.what.measured_step);

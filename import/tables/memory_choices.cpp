@@ -61,7 +61,10 @@ ChosenRecompute fitting_recompute(const Experiment& experiment, double room) {
         return takes_at_most(e, room);
     };
     if (fits(Recompute::none, 0)) return {};
-    if (attention_kernel(e) == AttentionKind::plain && fits(Recompute::selective, 0))
+    const auto& able = e.framework.can.recompute;  // empty: of all
+    if (attention_kernel(e) == AttentionKind::plain &&
+        (able.empty() || std::ranges::count(able, Recompute::selective) > 0) &&
+        fits(Recompute::selective, 0))
         return {Recompute::selective, 0};
     // More recomputed layers never need more memory, so bisection works; a stage may have thousands
     // of layers.

@@ -124,6 +124,7 @@ const std::vector<std::string>& cells_of_words() {
                                                 "recompute",
                                                 "recompute_layers",
                                                 "row_scales",
+                                                "seq",
                                                 "shard",
                                                 "shared_ffn",
                                                 "single_layer",

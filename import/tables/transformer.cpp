@@ -85,6 +85,29 @@ int size_of(const CaseRow& row, const std::string& column, int known, const std:
     return known;
 }
 
+// How many heads of a width near the usual one the hidden width has, so many for each of tp ranks:
+// 64 in models narrower than 2,048 (BERT, GPT-2), 128 in others, as in most published families. 0:
+// none.
+int usual_heads(int hidden, int tp) {
+    const double usual = hidden < 2048 ? 64 : 128;
+    const auto off = [&](int heads) { return std::abs(std::log(hidden / (usual * heads))); };
+    int best = 0;
+    for (int heads = tp; heads <= hidden; heads += tp)
+        if (hidden % heads == 0 && (best == 0 || off(heads) < off(best))) best = heads;
+    return best;
+}
+
+// Nothing follows from the width of families whose heads together are not as wide as the model.
+int heads_of(const CaseRow& row, const Workload& sized, const KnownSizes& known,
+             Assumptions& assumptions) {
+    const bool asked = states(row, "heads") || known.sizes.heads > 0 || sized.head_dim > 0;
+    const int heads = asked ? 0 : usual_heads(sized.hidden, count_in(row, "tp", 1));
+    if (heads == 0) return size_of(row, "heads", known.sizes.heads, known.stated_by, assumptions);
+    assumptions.push_back(
+        fmt::format("heads not stated: {}, each {} wide", heads, sized.hidden / heads));
+    return heads;
+}
+
 // The column is the width of one expert where the family also has dense layers of another width.
 int ffn_of(const CaseRow& row, const Workload& family, const KnownSizes& known,
            Assumptions& assumptions) {
@@ -193,7 +216,7 @@ Workload adopted(const Workload& workload, const Framework& framework, const Ove
 }
 
 bool has_sizes(const CaseRow& row) {
-    return std::ranges::all_of(std::array{"layers", "hidden", "heads", "ffn", "vocab"},
+    return std::ranges::all_of(std::array{"layers", "hidden", "ffn", "vocab"},
                                [&](const char* column) { return states(row, column); });
 }
 
@@ -207,7 +230,7 @@ const ModelFamily& family_of_row(const CaseRow& row, Shelf& shelf, std::string& 
         return family_of(model, families, &known_as);
     const bool gated =
         states(row, "experts") || count_in(row, "ffn") != 4 * *count_in(row, "hidden") ||
-        count_in(row, "kv_heads", *count_in(row, "heads")) != *count_in(row, "heads");
+        (states(row, "kv_heads") && count_in(row, "kv_heads") != count_in(row, "heads"));
     const auto* wanted = gated ? "gated" : "two-matrix";
     const auto found = std::ranges::find(families, wanted, &ModelFamily::unnamed);
     if (found == families.end()) return family_of(model, families, &known_as);
@@ -226,7 +249,7 @@ void read_sizes(const CaseRow& row, const ModelFamily& family, const KnownSizes&
     if (states(row, "layers") && family.blocks_a_layer > 1)
         w.layers = std::max(1, as_int(std::lround(w.layers / family.blocks_a_layer)));
     w.hidden = size("hidden", preset.hidden);
-    w.heads = size("heads", preset.heads);
+    w.heads = heads_of(row, w, known, assumptions);
     w.kv_heads = count_in(row, "kv_heads", preset.hidden == w.hidden ? preset.kv_heads : 0);
     if (w.vocab == 0) w.vocab = size("vocab", preset.vocab);
     w.seq = size("seq", preset.seq);

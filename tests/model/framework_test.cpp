@@ -413,6 +413,25 @@ TEST_CASE("Megatron's attention goes through memory in fp32 and TF32") {
     CHECK(attention("fsdp", "tf32") == AttentionKind::flash2);
 }
 
+// Falcon-7B's layer norms tell it from Gemma and other models with RMS norms, which repeat
+// their head of keys.
+TEST_CASE("Transformers' attention goes through memory where Falcon hands it one head of keys") {
+    const auto attention = [](const std::string& framework, const std::string& kv_heads,
+                              const std::string& norm) {
+        const std::vector<Override> with{{"framework.preset", framework},
+                                         {"workload.kv_heads", kv_heads},
+                                         {"workload.norm", norm}};
+        return read_experiment("llama3_8b_h100_fsdp", with).runtime.attention;
+    };
+    for (const char* name : {"transformers", "transformers-trainer", "deepspeed-transformers"}) {
+        CAPTURE(name);
+        CHECK(attention(name, "1", "layernorm") == AttentionKind::plain);
+        CHECK(attention(name, "8", "layernorm") == AttentionKind::flash);
+        CHECK(attention(name, "1", "rmsnorm") == AttentionKind::flash);
+    }
+    CHECK(attention("fsdp", "1", "layernorm") == AttentionKind::flash2);
+}
+
 // Transformer Engine calls its fused kernels for heads of 8, 16, .. elements; PyTorch pads others.
 TEST_CASE("Megatron's attention goes through memory where heads are no multiple of 8 wide") {
     const auto attention = [](const std::string& framework, const std::string& width) {

@@ -87,9 +87,33 @@ TEST_CASE("an unstated network of a user's nodes is the median of what such netw
     const AsRun run = as_run(e, user);
     REQUIRE(run.readings.size() == 2);
     CHECK(run.experiment.cluster.inter.bandwidth.si() == Approx(25e9 / 8));
+    REQUIRE(run.networks.size() == 3);
+    CHECK(run.networks[1].of_node.si() == Approx(25e9));
+    CHECK(run.networks[2].of_node.si() == Approx(12.5e9));
+    CHECK(run.networks[2].step > run.networks[1].step);
     CHECK(as_run(e, {.by = RunBy::thread}).readings.empty());
     CHECK(as_run(e, {.by = RunBy::anyone, .network_stated = false}).readings.empty());
     CHECK(as_run(eight_ranks("fsdp"), user).readings.empty());
+}
+
+// Steps of 1 s at 400 GB/s, 1.6 s at 25 and 2.2 s at 12.5 GB/s a node, which are 0.0025, 0.04 and
+// 0.08 s/GB. 1.3 s lies half way to the second: 1 / 0.02125; 1.9 s half way to the third: 1 / 0.06.
+// 4.0 s is 1.8 s beyond it, three times the 0.6 s of its last 0.04: 1 / 0.2.
+TEST_CASE("the rate of an unstated network that would explain a step") {
+    const std::vector<NetworkStep> steps{{BytesPerSecond(400e9), Seconds(1)},
+                                         {BytesPerSecond(25e9), Seconds(1.6)},
+                                         {BytesPerSecond(12.5e9), Seconds(2.2)}};
+    const auto rate = [&](double measured) {
+        const auto found = rate_explaining(steps, Seconds(measured));
+        return found ? found->si() / 1e9 : 0;
+    };
+    CHECK(rate(1) == Approx(400));
+    CHECK(rate(1.3) == Approx(1 / 0.02125));
+    CHECK(rate(1.9) == Approx(1 / 0.06));
+    CHECK(rate(4) == Approx(5));
+    CHECK(rate(0.9) == 0);  // faster than any network makes it
+    CHECK_FALSE(rate_explaining({steps[0], {BytesPerSecond(25e9), Seconds(1.005)}}, Seconds(2)));
+    CHECK_FALSE(rate_explaining({}, Seconds(1)));
 }
 
 // Four kinds of software that shard weights by three networks. A slower network of the same

@@ -171,6 +171,10 @@ TEST_CASE("a framework's name means software of its time") {
     CHECK(read_as("lit-gpt", "A100", "") == "litgpt");
     CHECK(read_as("swift", "A100", "") == "transformers-trainer");
     CHECK(read_as("peft", "A100", "") == "transformers");
+    CHECK(read_as("huggingface-lora", "A100", "") == "transformers");
+    CHECK(read_as("llama-recipes", "A100", "") == "transformers");
+    CHECK(read_as("composer", "A100", "") == "llm-foundry");
+    CHECK(read_as("xtuner-megatron", "H800", "") == "megatron-lm-untuned");
     CHECK(read_as("ms-swift-megatron", "A100", "") == "megatron-lm-untuned");
     CHECK(read_as("swiftly", "A100", "") == "default");
     std::string why;
@@ -211,7 +215,8 @@ TEST_CASE("a source has the longest name of a rule that it begins with by whole 
     CHECK(read_as("nemo-docs-2407", {}) == "nemo");
     CHECK(read_as("nemotron", {}) == "default");
     CHECK(read_as("llm.c", {}) == "ddp");
-    CHECK(read_as("llm-foundry", {}) == "default");
+    CHECK(read_as("llm-trainer", {}) == "default");
+    CHECK(read_as("llm-foundry", {}) == "llm-foundry");
     CHECK(read_as("nemo-automodel", {}) == "nemo-automodel");
     CHECK(read_as("nemo-automodel", {"nemo-automodel"}) == "default");
     row.cells["notes"] = "Transformer Engine linears";

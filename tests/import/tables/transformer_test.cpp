@@ -366,6 +366,9 @@ TEST_CASE("a row of other or contradictory work is refused with the column") {
           "c.csv:2: model: \"t5-3b\" is not modelled: its layers are not a decoder's");
     CHECK(gpt_refusal({{"notes", "RLHF rollouts"}}) ==
           "c.csv:2: notes: \"rlhf\" is other work than the training step that is modelled");
+    CHECK(gpt_refusal({{"interconnect", "one node; optimizer and parameters on NVMe"}}) ==
+          "c.csv:2: notes: \"on nvme\" keeps states or weights on disks, whose rates are not "
+          "modelled");
     CHECK(gpt_refusal({{"precision", "int8"}})
               .starts_with("c.csv:2: precision: \"int8\" names no dtype that is modelled"));
     CHECK(gpt_refusal({{"precision", "nvfp4"}})
@@ -626,6 +629,38 @@ TEST_CASE("an unknown model's stated sizes suffice") {
     CHECK_THROWS_WITH(gated("", "32"), Contains("nobodys-3b"));
     const auto said = gpt_case_with({{"model", "nobodys-3b"}}).assumptions;
     CHECK(said.front().find("not known by name") != std::string::npos);
+}
+
+// 3072 / 128 = 24 and 1536 / 64 = 24. Eight ranks cannot share the 108 heads of 128 of 13824, but
+// 96 of 144, nearer than 216 of 64 and 72 of 192 (their logarithms are off by 0.12, 0.69 and 0.41).
+TEST_CASE(
+    "heads that nobody states are as wide as most are, so many for each tensor-parallel rank") {
+    const CasesHome home;
+    const auto with = [](const std::string& hidden, const std::string& tp) {
+        return gpt_case_with({{"model", "nobodys"},
+                              {"hidden", hidden},
+                              {"heads", ""},
+                              {"kv_heads", ""},
+                              {"tp", tp},
+                              {"dp", ""}});
+    };
+    const Case c = with("3072", "1");
+    CHECK(c.experiment.workload.heads == 24);
+    CHECK(takes_for_granted(c, "heads not stated: 24, each 128 wide"));
+    CHECK(with("1536", "1").experiment.workload.heads == 24);
+    CHECK(with("13824", "8").experiment.workload.heads == 96);
+}
+
+// What a column states counts more than the notes.
+TEST_CASE("sequences are as long as the longest that the notes name where no column says it") {
+    const CasesHome home;
+    const auto seq_of = [](const std::string& stated, const std::string& notes) {
+        return gpt_case_with({{"seq", stated}, {"notes", notes}}).experiment.workload.seq;
+    };
+    CHECK(seq_of("", "sequences up to 512 padded to the longest of 4") == 512);
+    CHECK(seq_of("", "validation 2000; cutoff 256, grouped by length") == 256);
+    CHECK(seq_of("2048", "sequences up to 512") == 2048);
+    CHECK_THROWS_AS(seq_of("", "many sequences"), ConfigError);
 }
 
 // InternLM-7B's config.json: 32 layers of 4096, 32 heads, 11008, 103168 symbols.
