@@ -22,15 +22,15 @@ std::string failure_lines(const AllocatorForecast& f) {
     if (f.capacity == Bytes(0)) return "";
     if (!f.failure)
         return wrapped(fmt::format(
-            "  {} of {} are left after the CUDA context: fits{}", bytes_text(available),
+            "  {} of {} are left beside the context and NCCL: fits{}", bytes_text(available),
             bytes_text(f.capacity),
             f.retries > 0
                 ? fmt::format(", after {} requests were met by freeing cached memory", f.retries)
                 : ""));
     const auto& failed = *f.failure;
     return wrapped(
-        fmt::format("  OUT OF MEMORY in {}: tried to allocate {}; {} of {} are left after the CUDA "
-                    "context, {} are allocated, {} reserved but unallocated",
+        fmt::format("  OUT OF MEMORY in {}: tried to allocate {}; {} of {} are left beside the "
+                    "context and NCCL, {} are allocated, {} reserved but unallocated",
                     moment_text(failed.moment), bytes_text(failed.asked), bytes_text(available),
                     bytes_text(f.capacity), bytes_text(failed.allocated),
                     bytes_text(failed.reserved - failed.allocated)));
@@ -81,6 +81,15 @@ Table layers_table(const AllocatorForecast& f) {
     return table;
 }
 
+// What is on nobody's account in PyTorch.
+Table process_table(const AllocatorForecast& f) {
+    Table table{"", {{"beside the allocator", 22, true}, {"bytes"}}, {}};
+    for (const auto& [what, bytes] : f.process)
+        table.rows.push_back(
+            {{what == "context" ? "CUDA's context" : "NCCL, " + what}, bytes_cell(bytes)});
+    return table;
+}
+
 Table stages_table(const AllocatorForecast& f) {
     Table table{"", {{"stage", 22, true}, {"allocated"}, {"reserved"}}, {}};
     for (std::size_t s = 0; s < f.stages.size(); ++s)
@@ -101,6 +110,7 @@ std::string allocator_words(const AllocatorForecast& f) {
 
 std::vector<Table> allocator_tables(const AllocatorForecast& f) {
     std::vector<Table> tables{kinds_table(f), layers_table(f)};
+    if (!f.process.empty()) tables.push_back(process_table(f));
     if (f.stages.size() > 1) tables.push_back(stages_table(f));
     return tables;
 }
@@ -113,6 +123,7 @@ std::string allocator_table(const AllocatorForecast& f) {
     text += failure_lines(f) + remedy_lines(f);
     text += wrapped(fmt::format("  peak in {}", moment_text(f.fullest))) + "\n";
     text += text_of(kinds_table(f)) + "\n" + text_of(layers_table(f));
+    if (!f.process.empty()) text += "\n" + text_of(process_table(f));
     if (f.stages.size() > 1) text += "\n" + text_of(stages_table(f));
     return text;
 }

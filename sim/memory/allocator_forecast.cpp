@@ -13,6 +13,7 @@
 #include "model/transformer/schedule.h"
 #include "sim/memory/lifetimes.h"
 #include "sim/memory/memory_use.h"
+#include "sim/memory/process_memory.h"
 #include "sim/memory/transformer_memory.h"
 
 namespace stepcast {
@@ -233,7 +234,7 @@ MemoryUse memory_forecast(const Experiment& e) {
     // the others, and what sizes are rounded up by
     use.buffers = use.peak - use.weights - use.gradients - use.optimizer - use.activations;
     use.reserved = bytes_of(result.peak.reserved);
-    const Bytes context = e.cluster.overheads.context, available = use.capacity - context;
+    const Bytes context = process_memory(e), available = use.capacity - context;
     use.out_of_memory = chance_out_of_memory(e, use.reserved, available);
     use.fits = use.capacity == Bytes(0) || use.reserved <= available;
     if (!use.fits && available > Bytes(0) && !held(e, fullest.list, available).failed) {
@@ -261,7 +262,11 @@ AllocatorForecast allocator_forecast(const Experiment& e) {
     add_living(forecast, fullest.list, result.fullest);
     add_over_time(forecast, e, fullest.list);
     forecast.capacity = e.cluster.gpu.memory;
-    forecast.context = e.cluster.overheads.context;
+    forecast.context = process_memory(e);
+    if (e.cluster.overheads.context == Bytes(0))
+        for_process_parts(e, rank_groups(e), [&](std::string_view what, Bytes bytes) {
+            forecast.process.push_back({std::string(what), bytes});
+        });
     if (forecast.capacity == Bytes(0)) return forecast;
     const Bytes available = forecast.capacity - forecast.context;
     if (available <= Bytes(0))

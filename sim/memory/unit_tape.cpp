@@ -249,4 +249,20 @@ UnitTape head_tape(const LayerContext& c) {
     return tape;
 }
 
+int launches_of(const UnitTape& tape, Phase phase) {
+    constexpr int of_collective = 1 + 4;
+    int launches = 0;
+    for (const BlockTape& block : tape.blocks) {
+        for (const OperatorTape& op : block.operators) {
+            const bool is_backward = phase == Phase::backward;
+            const std::size_t collectives =
+                is_backward ? op.brought_back.size() + (op.buffer > 0 ? 1 : 0) : op.brought.size();
+            launches += (is_backward && op.is_product ? 2 : 1) +
+                        of_collective * static_cast<int>(collectives);
+        }
+        ++launches;  // the residual's sum
+    }
+    return launches;
+}
+
 }  // namespace stepcast

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "model/graph/task_graph.h"
 #include "sim/memory/memory_parts.h"
 
 namespace stepcast {
@@ -50,5 +51,10 @@ struct UnitTape {
 UnitTape layer_tape(const LayerContext& context, int layer);
 UnitTape embedding_tape(const LayerContext& context);
 UnitTape head_tape(const LayerContext& context);
+
+// What a pass of the unit asks of the device, counted by its operators: a kernel each, in backwards
+// two for a product, and for a collective itself and four events between its stream and theirs
+// (torch.distributed: one before and one after, each recorded and waited for).
+int launches_of(const UnitTape& tape, Phase phase);
 
 }  // namespace stepcast
