@@ -15,6 +15,7 @@ struct LibraryFile {
     KEY_NAMED(std::vector<ProductWorkspace>, workspaces, {}, "workspace", "");
     KEY(NcclBuffers, nccl, {}, "");
     KEY_NAMED(std::vector<NcclChannels>, channels, {}, "channels", "");
+    KEY(LayerLaunches, layer, {}, "");
 };
 
 const LibraryFile& library_file() {
@@ -35,6 +36,8 @@ Rule newest(const std::vector<Rule>& rules, int has) {
 }  // namespace
 
 std::span<const Lack> known_lacks() { return library_file().lacks; }
+
+const LayerLaunches& layer_launches() { return library_file().layer; }
 
 Bytes context_in(const Gpu& gpu) {
     return capability(gpu) > 0 ? library_file().context.bytes : Bytes(0);

@@ -41,6 +41,7 @@ struct NcclBuffers {
     KEY(Bytes, granule, {}, "connections within a node take whole ones of these", 0, 1e12);
     KEY(Bytes, in_switch, {}, "reduction in the switch: of a channel and rank, each way", 0, 1e12);
     KEY(Bytes, pool, {}, "sends and receives between nodes: of all peers, each way", 0, 1e12);
+    KEY(int, net_peer, 0, "channels to a peer where some are on other nodes", 0, 64);
     KEY(std::string, source, {}, "where this is said");
 };
 
@@ -54,6 +55,15 @@ struct NcclChannels {
     KEY(int, peer, 0, "sends to a rank of the same node", 0, 64);
     KEY(std::string, source, {}, "where this is said");
 };
+
+// Launches of an eager layer.
+struct LayerLaunches {
+    KEY(int, forward, 0, "kernels of a forward", 0, 1000);
+    KEY(int, backward, 0, "kernels of a backward", 0, 1000);
+    KEY(int, collective, 0, "of a collective, with events", 0, 1000);
+    KEY(std::string, source, {}, "where this is said");
+};
+const LayerLaunches& layer_launches();
 
 // Zeros where no rule is of the device. Nothing is known of other makers' contexts and channels.
 Bytes context_in(const Gpu& gpu);

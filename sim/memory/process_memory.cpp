@@ -10,9 +10,11 @@
 namespace stepcast {
 namespace {
 
-// NCCL's buffers on one rank of a communicator: a ring and a tree on each channel, of which a rank
-// receives from one neighbour in the ring and from another in the tree. Within a node the receiver
-// holds the buffers of a connection, between nodes either side those of LL128 and Simple.
+// NCCL's buffers on one rank of a communicator: a ring and a tree on each channel, in either of
+// which a rank receives from one neighbour and sends to another. Within a node a connection takes
+// whole granules, the receiver's with all protocols and the sender's at least one (with Simple, if
+// the receiver reads there: the same sum). Between nodes either side holds LL128 and Simple, the
+// receiver LL too.
 class Communicators {
 public:
     explicit Communicators(const Cluster& c)
@@ -20,10 +22,11 @@ public:
           has_switch_(c.intra.nvls_efficiency > 0),
           buffers_(nccl_buffers()),
           channels_(nccl_channels(c.gpu, joins_gpus(c.fabric))) {
-        const Bytes all = buffers_.ll + buffers_.ll128 + buffers_.simple;
-        within_ = buffers_.granule > Bytes(0)
-                      ? std::ceil(all / buffers_.granule) * buffers_.granule
-                      : all;
+        const Bytes wide = buffers_.ll128 + buffers_.simple, granule = buffers_.granule;
+        between_ = buffers_.ll + 2.0 * wide;
+        within_ = granule > Bytes(0)
+                      ? (std::ceil((buffers_.ll + wide) / granule) + 1) * granule
+                      : buffers_.ll + wide;
     }
 
     [[nodiscard]] Bytes collectives(const Group& group, bool reduces_whole) const {
@@ -33,20 +36,22 @@ public:
                    trees = reduces_whole || buffers_.version < buffers_.lazy_from;
         const double channels = crosses ? channels_.nic * local : channels_.node;
         const double between = crosses ? 1.0 / local : 0;  // of a ring's ways
-        const Bytes received =
-            (1 - between) * within_ + between * 2 * (buffers_.ll128 + buffers_.simple);
+        const Bytes connection = (1 - between) * within_ + between * between_;
         const Bytes reduced = has_switch_ && local > most_without_nvls
                                   ? 2.0 * channels_.in_switch * local * buffers_.in_switch
                                   : Bytes(0);
-        return channels * (trees ? 2.0 : 1.0) * received + reduced;
+        return channels * (trees ? 2.0 : 1.0) * connection + reduced;
     }
 
     // Sends and receives: each peer of the node has connections of its own.
     [[nodiscard]] Bytes messages(const Group& group, int peers) const {
         if (group.size() == 1) return Bytes(0);
         const int local = ranks_on_node(group, per_node_);
-        const Bytes pools = local < group.size() ? 2.0 * buffers_.pool : Bytes(0);
-        return real(std::min(peers, local - 1)) * channels_.peer * within_ + pools;
+        const bool crosses = local < group.size();
+        return real(std::min(peers, local - 1)) *
+                   (crosses ? std::min(buffers_.net_peer, channels_.peer) : channels_.peer) *
+                   within_ +
+               (crosses ? 2.0 * buffers_.pool : Bytes(0));
     }
 
 private:
@@ -54,7 +59,7 @@ private:
     bool has_switch_;
     const NcclBuffers& buffers_;
     NcclChannels channels_;
-    Bytes within_;
+    Bytes within_, between_;  // a connection, both ends
 };
 
 }  // namespace

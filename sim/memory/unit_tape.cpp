@@ -6,6 +6,7 @@
 #include "model/block/block_pass.h"
 #include "model/block/blocks.h"
 #include "model/input/key_values.h"
+#include "model/machine/libraries.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {
@@ -250,19 +251,15 @@ UnitTape head_tape(const LayerContext& c) {
 }
 
 int launches_of(const UnitTape& tape, Phase phase) {
-    constexpr int of_collective = 1 + 4;
-    int launches = 0;
-    for (const BlockTape& block : tape.blocks) {
-        for (const OperatorTape& op : block.operators) {
-            const bool is_backward = phase == Phase::backward;
-            const std::size_t collectives =
+    const LayerLaunches& layer = layer_launches();
+    const bool is_backward = phase == Phase::backward;
+    std::size_t collectives = 0;
+    for (const BlockTape& block : tape.blocks)
+        for (const OperatorTape& op : block.operators)
+            collectives +=
                 is_backward ? op.brought_back.size() + (op.buffer > 0 ? 1 : 0) : op.brought.size();
-            launches += (is_backward && op.is_product ? 2 : 1) +
-                        of_collective * static_cast<int>(collectives);
-        }
-        ++launches;  // the residual's sum
-    }
-    return launches;
+    return (is_backward ? layer.backward : layer.forward) +
+           layer.collective * static_cast<int>(collectives);
 }
 
 }  // namespace stepcast

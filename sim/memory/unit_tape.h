@@ -52,9 +52,8 @@ UnitTape layer_tape(const LayerContext& context, int layer);
 UnitTape embedding_tape(const LayerContext& context);
 UnitTape head_tape(const LayerContext& context);
 
-// What a pass of the unit asks of the device, counted by its operators: a kernel each, in backwards
-// two for a product, and for a collective itself and four events between its stream and theirs
-// (torch.distributed: one before and one after, each recorded and waited for).
+// What a pass of an eager layer asks of the device: kernels (libraries.toml), and the collectives of
+// its operators.
 int launches_of(const UnitTape& tape, Phase phase);
 
 }  // namespace stepcast

@@ -31,32 +31,32 @@ std::map<std::string, double> mebibytes_of(const Experiment& e) {
 }  // namespace
 
 // 512 KiB of LL, 4,800 KiB of LL128 and 4 MiB of Simple are 9.1875 MiB, which take 10 in whole ones
-// of 2 MiB. Eight H100: 24 channels, ring and tree, 480 MiB; the switch reduces on 16 channels, out
+// of 2 MiB, and a sender one of 2. Eight H100: 24 channels, ring and tree, 576 MiB; the switch reduces on 16 channels, out
 // and back, 1 MiB for each of 8 ranks: 256 MiB.
 TEST_CASE("a communicator within a node holds a connection a channel for ring and tree") {
     const auto parts = mebibytes_of(llama({{"cluster.gpus", "8"}, {"parallelism.tp", "8"}}));
     CHECK(parts.size() == 2);
-    CHECK(parts.at("tensor parallelism") == 480 + 256);
+    CHECK(parts.at("tensor parallelism") == 576 + 256);
     CHECK(parts.at("context") == Approx(0.95 * 1024));
     // too few ranks for the switch
     CHECK(mebibytes_of(llama({{"cluster.gpus", "4"},
                               {"cluster.gpus_per_node", "4"},
                               {"parallelism.tp", "4"}}))
-              .at("tensor parallelism") == 480);
+              .at("tensor parallelism") == 576);
 }
 
-// Two channels of a rank's NIC; each end holds LL128 and Simple, 8.6875 MiB. Zero 1 scatters and
-// gathers, but this version connects trees too: 2 x 2 x 2 x 8.6875.
+// Two channels of a rank's NIC; each end holds LL128 and Simple, 8.6875 MiB, and the receiver LL:
+// 17.875. Zero 1 scatters and gathers, but this version connects trees too: 2 x 2 x 17.875.
 TEST_CASE("between nodes both ends of a connection hold buffers") {
     const auto parts = mebibytes_of(llama({{"cluster.gpus", "16"}, {"parallelism.tp", "8"}}));
-    CHECK(parts.at("data parallelism") == 69.5);
+    CHECK(parts.at("data parallelism") == 71.5);
 }
 
-// Of 16 ranks over two nodes each node's ring has one way of eight between nodes: 7 / 8 x 10 +
-// 1 / 8 x 17.375 MiB a channel, two channels a rank, ring and tree, and the switch.
+// Of 16 ranks over two nodes each node's ring has one way of eight between nodes: 7 / 8 x 12 +
+// 1 / 8 x 17.875 MiB a channel, two channels a rank, ring and tree, and the switch.
 TEST_CASE("a communicator over whole nodes crosses between them once a ring") {
     const auto parts = mebibytes_of(llama({{"cluster.gpus", "16"}}));
-    CHECK(parts.at("data parallelism") == 16 * 2 * (8.75 + 17.375 / 8) + 256);
+    CHECK(parts.at("data parallelism") == 16 * 2 * (10.5 + 17.875 / 8) + 256);
 }
 
 // A stage receives from the one before and from the one behind, on 32 channels for each peer of its
@@ -69,7 +69,7 @@ TEST_CASE("stages hold buffers for each peer of their node, and pools between no
             .at("pipeline");
     };
     CHECK(pipeline("8", "2") == 2 * 64);
-    CHECK(pipeline("2", "2") == 32 * 10);
+    CHECK(pipeline("2", "2") == 32 * 12);
 }
 
 TEST_CASE("what a cluster states is the whole, and other makers' devices have no rule") {
