@@ -22,8 +22,11 @@ std::string failure_lines(const AllocatorForecast& f) {
     if (f.capacity == Bytes(0)) return "";
     if (!f.failure)
         return wrapped(fmt::format(
-            "  {} of {} are left beside the context and NCCL: fits{}", bytes_text(available),
+            "  {} of {} are left beside the context and NCCL: fits{}{}", bytes_text(available),
             bytes_text(f.capacity),
+            f.fits_by_waiting ? ", if the driver waits for the device before it gives memory (CUDA's "
+                                "guide, not certain), else not"
+                              : "",
             f.retries > 0
                 ? fmt::format(", after {} requests were met by freeing cached memory", f.retries)
                 : ""));

@@ -67,10 +67,10 @@ AllocatorReplay planned(const Lifetimes& list, std::int64_t capacity) {
 }
 
 AllocatorReplay held(const Experiment& e, const Lifetimes& list, Bytes capacity = Bytes(0),
-                     Levels levels = Levels::peaks_only) {
+                     Levels levels = Levels::peaks_only, Driver driver = Driver::waits) {
     const auto most = static_cast<std::int64_t>(capacity.si());
     if (e.runtime.allocator == AllocatorKind::arena) return planned(list, most);
-    return replay(list.events, parse_allocator_settings(e.run.allocator), most, levels);
+    return replay(list.events, parse_allocator_settings(e.run.allocator), most, levels, driver);
 }
 
 StageReplay replay_of(const Experiment& e, const Routing& routing, int stage) {
@@ -275,6 +275,9 @@ AllocatorForecast allocator_forecast(const Experiment& e) {
             "expected less than cluster.gpu.memory");
     const AllocatorReplay limited = held(e, fullest.list, available);
     forecast.retries = limited.retries;
+    forecast.fits_by_waiting =
+        !limited.failed &&
+        held(e, fullest.list, available, Levels::peaks_only, Driver::does_not_wait).failed;
     if (limited.failed) {
         const std::size_t event = *limited.failed;
         forecast.failure = {moment_of(fullest.list, event),

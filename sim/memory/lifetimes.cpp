@@ -91,6 +91,8 @@ public:
         make_lasting();
         for (step = 0; step < steps_written; ++step) {
             if (step == 1) rebuild_buckets();
+            if (step == 1 && e_.run.cuda_graph)
+                out.events.push_back({AllocatorEvent::Kind::capture, 0, 0, 0});
             for (const Slot& slot : order_) run(slot);
             update();
         }

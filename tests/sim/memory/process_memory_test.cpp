@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "measured/read.h"
+#include "model/machine/allocator_settings.h"
 #include "model/machine/libraries.h"
 #include "sim/memory/allocator_forecast.h"
 
