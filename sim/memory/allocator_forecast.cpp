@@ -271,8 +271,10 @@ AllocatorForecast allocator_forecast(const Experiment& e) {
     const Bytes available = forecast.capacity - forecast.context;
     if (available <= Bytes(0))
         throw ConfigError(
-            "cluster.overheads.context: the context alone takes the device's memory; "
-            "expected less than cluster.gpu.memory");
+            "cluster.overheads.context: the context, with NCCL's buffers where it is not stated, "
+            "takes " +
+            to_string(forecast.context) + "; expected less than cluster.gpu.memory, " +
+            to_string(forecast.capacity));
     const AllocatorReplay limited = held(e, fullest.list, available);
     forecast.retries = limited.retries;
     forecast.fits_by_waiting =

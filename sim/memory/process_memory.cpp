@@ -48,7 +48,7 @@ public:
         if (group.size() == 1) return Bytes(0);
         const int local = ranks_on_node(group, per_node_);
         const bool crosses = local < group.size();
-        return real(std::min(peers, local - 1)) *
+        return real(crosses ? std::min(peers, local - 1) : peers) *
                    (crosses ? std::min(buffers_.net_peer, channels_.peer) : channels_.peer) *
                    within_ +
                (crosses ? 2.0 * buffers_.pool : Bytes(0));

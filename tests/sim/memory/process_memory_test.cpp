@@ -63,14 +63,12 @@ TEST_CASE("a communicator over whole nodes crosses between them once a ring") {
 // A stage receives from the one before and from the one behind, on 32 channels for each peer of its
 // node; between nodes sends and receives share a pool each, 64 MiB.
 TEST_CASE("stages hold buffers for each peer of their node, and pools between nodes") {
-    const auto pipeline = [](const char* tp, const char* pp) {
-        return mebibytes_of(llama({{"cluster.gpus", "16"},
-                                   {"parallelism.tp", tp},
-                                   {"parallelism.pp", pp}}))
-            .at("pipeline");
+    const auto pipeline = [](const char* gpus, const char* pp) {
+        return mebibytes_of(llama({{"cluster.gpus", gpus}, {"parallelism.pp", pp}})).at("pipeline");
     };
-    CHECK(pipeline("8", "2") == 2 * 64);
-    CHECK(pipeline("2", "2") == 32 * 12);
+    CHECK(pipeline("16", "2") == 2 * 64);
+    CHECK(pipeline("8", "2") == 32 * 12);
+    CHECK(pipeline("8", "4") == 2 * 32 * 12);
 }
 
 TEST_CASE("what a cluster states is the whole, and other makers' devices have no rule") {
