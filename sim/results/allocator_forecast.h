@@ -75,9 +75,9 @@ struct AllocatorForecast {
     std::optional<Failure> failure;  // of the fullest stage in that capacity
     // It fits, but not if the driver gives memory without waiting for the device.
     bool fits_by_waiting = false;
-    std::size_t retries = 0;         // cached memory that was given back to meet a request
-    std::vector<Remedy> remedies;    // if it fails or is close to it; least reserved first
-    std::vector<Sample> over_time;   // both steps in equal numbers of requests; highest of each
+    std::size_t retries = 0;        // cached memory that was given back to meet a request
+    std::vector<Remedy> remedies;   // if it fails or is close to it; least reserved first
+    std::vector<Sample> over_time;  // both steps in equal numbers of requests; highest of each
     friend bool operator==(const AllocatorForecast&, const AllocatorForecast&) = default;
 };
 

@@ -58,8 +58,8 @@ std::string refusal_of(const std::string& text) {
 }  // namespace
 
 // 5 MiB come from a segment of 20, whose rest serves others until a graph is captured. A whole
-// segment that is cached goes then; the graph's stays when nothing of it lives: 12 MiB and 14 do not
-// fit into 24, as they would one after the other.
+// segment that is cached goes then; the graph's stays when nothing of it lives: 12 MiB and 14 do
+// not fit into 24, as they would one after the other.
 TEST_CASE("a CUDA graph has pools of its own that give nothing back") {
     const auto before = Asked{}.make(0, 5 * MiB).make(1, 18 * MiB).free(1);
     CHECK(Asked(before).make(2, 5 * MiB).with().last.reserved == 38 * MiB);

@@ -37,8 +37,7 @@ TEST_CASE("a forecast's memory is that of the replay") {
     CHECK(use.peak /
               (use.weights + use.gradients + use.optimizer + use.activations + use.buffers) ==
           Approx(1));
-    CHECK(use.overheads.si() ==
-          Approx((process_memory(e) + use.reserved - use.peak).si()));
+    CHECK(use.overheads.si() == Approx((process_memory(e) + use.reserved - use.peak).si()));
     // searches use the closed form
     CHECK(fullest_memory(e).reserved == Bytes(0));
     CHECK(use.peak / fullest_memory(e).peak == Approx(1).margin(0.08));

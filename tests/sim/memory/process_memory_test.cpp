@@ -32,18 +32,18 @@ std::map<std::string, double> mebibytes_of(const Experiment& e) {
 }  // namespace
 
 // 512 KiB of LL, 4,800 KiB of LL128 and 4 MiB of Simple are 9.1875 MiB, which take 10 in whole ones
-// of 2 MiB, and a sender one of 2. Eight H100: 24 channels, ring and tree, 576 MiB; the switch reduces on 16 channels, out
-// and back, 1 MiB for each of 8 ranks: 256 MiB.
+// of 2 MiB, and a sender one of 2. Eight H100: 24 channels, ring and tree, 576 MiB; the switch
+// reduces on 16 channels, out and back, 1 MiB for each of 8 ranks: 256 MiB.
 TEST_CASE("a communicator within a node holds a connection a channel for ring and tree") {
     const auto parts = mebibytes_of(llama({{"cluster.gpus", "8"}, {"parallelism.tp", "8"}}));
     CHECK(parts.size() == 2);
     CHECK(parts.at("tensor parallelism") == 576 + 256);
     CHECK(parts.at("context") == Approx(0.95 * 1024));
     // too few ranks for the switch
-    CHECK(mebibytes_of(llama({{"cluster.gpus", "4"},
-                              {"cluster.gpus_per_node", "4"},
-                              {"parallelism.tp", "4"}}))
-              .at("tensor parallelism") == 576);
+    CHECK(
+        mebibytes_of(
+            llama({{"cluster.gpus", "4"}, {"cluster.gpus_per_node", "4"}, {"parallelism.tp", "4"}}))
+            .at("tensor parallelism") == 576);
 }
 
 // Two channels of a rank's NIC; each end holds LL128 and Simple, 8.6875 MiB, and the receiver LL:
@@ -72,9 +72,8 @@ TEST_CASE("stages hold buffers for each peer of their node, and pools between no
 }
 
 TEST_CASE("what a cluster states is the whole, and other makers' devices have no rule") {
-    const Experiment e = llama({{"cluster.gpus", "8"},
-                                {"parallelism.tp", "8"},
-                                {"cluster.overheads.context", "3 GiB"}});
+    const Experiment e = llama(
+        {{"cluster.gpus", "8"}, {"parallelism.tp", "8"}, {"cluster.overheads.context", "3 GiB"}});
     CHECK(process_memory(e) == Bytes(3.0 * 1024 * mebibyte));
     CHECK(allocator_forecast(e).process.empty());
     CHECK(process_memory(Experiment{}) == Bytes(0));
