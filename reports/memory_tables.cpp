@@ -24,9 +24,10 @@ std::string failure_lines(const AllocatorForecast& f) {
         return wrapped(fmt::format(
             "  {} of {} are left beside the context and NCCL: fits{}{}", bytes_text(available),
             bytes_text(f.capacity),
-            f.fits_by_waiting ? ", if the driver waits for the device before it gives memory (CUDA's "
-                                "guide, not certain), else not"
-                              : "",
+            f.fits_by_waiting
+                ? ", if the driver waits for the device before it gives memory (CUDA's "
+                  "guide, not certain), else not"
+                : "",
             f.retries > 0
                 ? fmt::format(", after {} requests were met by freeing cached memory", f.retries)
                 : ""));
@@ -52,18 +53,16 @@ Table kinds_table(const AllocatorForecast& f) {
     Table table{"", {{"allocated at the peak", 22, true}, {"bytes"}, {"share"}}, {}};
     for (const auto& [kind, bytes] : f.kinds)
         table.rows.push_back(
-            {{std::string(to_string(kind))}, bytes_cell(bytes), percent_cell(bytes / f.allocated)});
+            {{std::string(words_of(kind))}, bytes_cell(bytes), percent_cell(bytes / f.allocated)});
     return table;
 }
 
 // Layers that hold alike stand in one row.
 Table layers_table(const AllocatorForecast& f) {
-    Table table{"",
-                {{"layers", 22, true},
-                 {"weights and states"},
-                 {"activations"},
-                 {"workspace while it runs"}},
-                {}};
+    Table table{
+        "",
+        {{"layers", 22, true}, {"weights and states"}, {"activations"}, {"temporaries, buffers"}},
+        {}};
     for (std::size_t i = 0; i < f.layers.size();) {
         const auto& first = f.layers[i];
         std::size_t end = i + 1;
@@ -103,6 +102,16 @@ Table stages_table(const AllocatorForecast& f) {
 }
 
 }  // namespace
+
+std::string_view words_of(TensorKind kind) {
+    switch (kind) {
+        case TensorKind::work: return "temporaries";
+        case TensorKind::gathered: return "gathered weights";
+        case TensorKind::exchanged: return "sent and received";
+        case TensorKind::workspaces: return "cuBLAS workspaces";
+        default: return to_string(kind);
+    }
+}
 
 std::string allocator_words(const AllocatorForecast& f) {
     return fmt::format("Two steps{}: allocated {}, reserved {} ({} more). Peak in {}.",
