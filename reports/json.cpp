@@ -132,7 +132,7 @@ Json allocator_of(const AllocatorForecast& f) {
             {"context", f.context},
             {"process", process},
             {"fits", !f.failure},
-            {"fits_by_waiting", f.fits_by_waiting},
+            {"hangs_on_driver", f.hangs_on_driver},
             {"retries", f.retries},
             {"failure", failure},
             {"remedies", remedies},

@@ -17,6 +17,15 @@ std::string moment_text(const TensorMoment& m) {
     return text + fmt::format(", {}, in step {}", m.what, m.step + 1);
 }
 
+// Where it decides whether a step fits.
+std::string driver_words(const AllocatorForecast& f) {
+    if (!f.hangs_on_driver) return "";
+    return fmt::format(
+        "; it would {} if the driver gave memory without waiting for the device, which is not "
+        "certain",
+        f.failure ? "fit" : "not fit");
+}
+
 std::string failure_lines(const AllocatorForecast& f) {
     const Bytes available = f.capacity - f.context;
     if (f.capacity == Bytes(0)) return "";
@@ -24,20 +33,17 @@ std::string failure_lines(const AllocatorForecast& f) {
         return wrapped(fmt::format(
             "  {} of {} are left beside the context and NCCL: fits{}{}", bytes_text(available),
             bytes_text(f.capacity),
-            f.fits_by_waiting
-                ? ", if the driver waits for the device before it gives memory (CUDA's "
-                  "guide, not certain), else not"
-                : "",
             f.retries > 0
                 ? fmt::format(", after {} requests were met by freeing cached memory", f.retries)
-                : ""));
+                : "",
+            driver_words(f)));
     const auto& failed = *f.failure;
     return wrapped(
         fmt::format("  OUT OF MEMORY in {}: tried to allocate {}; {} of {} are left beside the "
-                    "context and NCCL, {} are allocated, {} reserved but unallocated",
+                    "context and NCCL, {} are allocated, {} reserved but unallocated{}",
                     moment_text(failed.moment), bytes_text(failed.asked), bytes_text(available),
                     bytes_text(f.capacity), bytes_text(failed.allocated),
-                    bytes_text(failed.reserved - failed.allocated)));
+                    bytes_text(failed.reserved - failed.allocated), driver_words(f)));
 }
 
 std::string remedy_lines(const AllocatorForecast& f) {

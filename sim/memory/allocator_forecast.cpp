@@ -277,9 +277,10 @@ AllocatorForecast allocator_forecast(const Experiment& e) {
             to_string(forecast.capacity));
     const AllocatorReplay limited = held(e, fullest.list, available);
     forecast.retries = limited.retries;
-    forecast.fits_by_waiting =
-        !limited.failed &&
-        held(e, fullest.list, available, Levels::peaks_only, Driver::does_not_wait).failed;
+    forecast.hangs_on_driver =
+        limited.failed.has_value() !=
+        held(e, fullest.list, available, Levels::peaks_only, Driver::does_not_wait)
+            .failed.has_value();
     if (limited.failed) {
         const std::size_t event = *limited.failed;
         forecast.failure = {moment_of(fullest.list, event),

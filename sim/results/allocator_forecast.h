@@ -73,8 +73,8 @@ struct AllocatorForecast {
     Bytes capacity, context;         // of the device; what its context takes. 0 = not known
     std::vector<OfProcess> process;  // parts of `context`, unless the cluster states the whole
     std::optional<Failure> failure;  // of the fullest stage in that capacity
-    // It fits, but not if the driver gives memory without waiting for the device.
-    bool fits_by_waiting = false;
+    // Whether it fits hangs on the driver's waiting for the device before it gives memory.
+    bool hangs_on_driver = false;
     std::size_t retries = 0;        // cached memory that was given back to meet a request
     std::vector<Remedy> remedies;   // if it fails or is close to it; least reserved first
     std::vector<Sample> over_time;  // both steps in equal numbers of requests; highest of each
