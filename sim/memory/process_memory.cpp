@@ -24,9 +24,8 @@ public:
           channels_(nccl_channels(c.gpu, joins_gpus(c.fabric))) {
         const Bytes wide = buffers_.ll128 + buffers_.simple, granule = buffers_.granule;
         between_ = buffers_.ll + 2.0 * wide;
-        within_ = granule > Bytes(0)
-                      ? (std::ceil((buffers_.ll + wide) / granule) + 1) * granule
-                      : buffers_.ll + wide;
+        within_ = granule > Bytes(0) ? (std::ceil((buffers_.ll + wide) / granule) + 1) * granule
+                                     : buffers_.ll + wide;
     }
 
     [[nodiscard]] Bytes collectives(const Group& group, bool reduces_whole) const {
@@ -84,14 +83,13 @@ void for_process_parts(const Experiment& e, const RankGroups& groups, const Take
     add("context parallelism", e.runtime.context_exchange == ContextExchange::ring
                                    ? nccl.messages(groups.context, 1)
                                    : nccl.collectives(groups.context, false));
-    add("data parallelism", nccl.collectives(groups.shard, whole) +
-                                nccl.collectives(groups.shard_replicas, true));
+    add("data parallelism",
+        nccl.collectives(groups.shard, whole) + nccl.collectives(groups.shard_replicas, true));
     if (e.workload.moe.experts > 0) {
         if (e.runtime.experts.dispatch == TokenDispatch::all_to_all)
             add("expert parallelism", nccl.messages(groups.expert, groups.expert.size() - 1));
-        add("replicas of experts",
-            nccl.collectives(groups.expert_shard, whole) +
-                nccl.collectives(groups.expert_shard_replicas, true));
+        add("replicas of experts", nccl.collectives(groups.expert_shard, whole) +
+                                       nccl.collectives(groups.expert_shard_replicas, true));
     }
     if (p.pp > 1) {
         add("pipeline", nccl.messages(groups.pipeline_neighbour, std::min(2, p.pp - 1)));

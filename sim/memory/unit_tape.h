@@ -52,8 +52,8 @@ UnitTape layer_tape(const LayerContext& context, int layer);
 UnitTape embedding_tape(const LayerContext& context);
 UnitTape head_tape(const LayerContext& context);
 
-// What a pass of an eager layer asks of the device: kernels (libraries.toml), and the collectives of
-// its operators.
+// What a pass of an eager layer asks of the device: kernels (libraries.toml), and the collectives
+// of its operators.
 int launches_of(const UnitTape& tape, Phase phase);
 
 }  // namespace stepcast
