@@ -65,7 +65,8 @@ struct LayerLaunches {
 };
 const LayerLaunches& layer_launches();
 
-// Zeros where no rule is of the device. Nothing is known of other makers' contexts and channels.
+// Zeros where no rule is of the device. Machines of other makers, of which these rules say nothing,
+// state cluster.overheads.context.
 Bytes context_in(const Gpu& gpu);
 Bytes product_workspace(const Gpu& gpu);
 const NcclBuffers& nccl_buffers();
