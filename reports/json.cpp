@@ -102,8 +102,9 @@ Json moment(const TensorMoment& m) {
 }
 
 Json allocator_of(const AllocatorForecast& f) {
-    Json kinds = Json::object(), layers = Json::array(), stages = Json::array(),
-         remedies = Json::array(), over_time = Json::array();
+    Json kinds = Json::object(), process = Json::object(), layers = Json::array(),
+         stages = Json::array(), remedies = Json::array(), over_time = Json::array();
+    for (const auto& [what, bytes] : f.process) process[what] = bytes;
     for (const auto& [kind, bytes] : f.kinds) kinds[std::string(to_string(kind))] = bytes;
     for (const auto& l : f.layers)
         layers.push_back({{"layer", l.layer < 0 ? Json(nullptr) : Json(l.layer)},
@@ -129,7 +130,9 @@ Json allocator_of(const AllocatorForecast& f) {
             {"fragmentation", f.reserved / f.allocated - 1},
             {"capacity", f.capacity > Bytes(0) ? Json(f.capacity) : Json(nullptr)},
             {"context", f.context},
+            {"process", process},
             {"fits", !f.failure},
+            {"hangs_on_driver", f.hangs_on_driver},
             {"retries", f.retries},
             {"failure", failure},
             {"remedies", remedies},

@@ -8,6 +8,7 @@
 
 #include "model/base/numbers.h"
 #include "reports/gnuplot.h"
+#include "reports/memory_tables.h"
 #include "reports/plot_frame.h"
 #include "reports/table.h"
 
@@ -54,14 +55,14 @@ std::string legend(const AllocatorForecast& f, bool shows_limit) {
     };
     add_line("reserved", fmt::format("lw 2 lc '{}'", reserved_colour));
     add_line("allocated", fmt::format("lw 6 lc '{}'", colour(0)));
-    if (shows_limit) add_line("left after the CUDA context", limit_line);
+    if (shows_limit) add_line("left for the allocator", limit_line);
     y = 0.435;
     for (std::size_t i = 0; i < f.kinds.size(); ++i) {
         text += fmt::format(
             "set object {} rectangle from screen {},{:.4f} to screen {},{:.4f} fc rgb '{}' fs "
             "solid noborder\n",
             object, x, y + 0.011, x + swatch, y - 0.011, colour(i));
-        add(to_string(f.kinds[i].kind));
+        add(words_of(f.kinds[i].kind));
     }
     return text;
 }
@@ -143,7 +144,7 @@ void plot_memory(const AllocatorForecast& f, const std::string& title, const std
                            f.stages.size() > 1 ? fmt::format("stage {}", f.stage) : "a rank",
                            bytes_text(f.allocated), bytes_text(f.reserved)),
                "",
-               {"left after the CUDA context"}}) +
+               {"left for the allocator"}}) +
         "unset key\nunset grid\nset multiplot\nset border 3\nset tics nomirror\n";
     add_over_time(drawing, f, 1.1 * std::max(used, near ? limit : 0), near ? limit : 0);
     add_stack(drawing, f);

@@ -17,23 +17,33 @@ std::string moment_text(const TensorMoment& m) {
     return text + fmt::format(", {}, in step {}", m.what, m.step + 1);
 }
 
+// Where it decides whether a step fits.
+std::string driver_words(const AllocatorForecast& f) {
+    if (!f.hangs_on_driver) return "";
+    return fmt::format(
+        "; it would {} if the driver gave memory without waiting for the device, which is not "
+        "certain",
+        f.failure ? "fit" : "not fit");
+}
+
 std::string failure_lines(const AllocatorForecast& f) {
     const Bytes available = f.capacity - f.context;
     if (f.capacity == Bytes(0)) return "";
     if (!f.failure)
         return wrapped(fmt::format(
-            "  {} of {} are left after the CUDA context: fits{}", bytes_text(available),
+            "  {} of {} are left beside the context and NCCL: fits{}{}", bytes_text(available),
             bytes_text(f.capacity),
             f.retries > 0
                 ? fmt::format(", after {} requests were met by freeing cached memory", f.retries)
-                : ""));
+                : "",
+            driver_words(f)));
     const auto& failed = *f.failure;
     return wrapped(
-        fmt::format("  OUT OF MEMORY in {}: tried to allocate {}; {} of {} are left after the CUDA "
-                    "context, {} are allocated, {} reserved but unallocated",
+        fmt::format("  OUT OF MEMORY in {}: tried to allocate {}; {} of {} are left beside the "
+                    "context and NCCL, {} are allocated, {} reserved but unallocated{}",
                     moment_text(failed.moment), bytes_text(failed.asked), bytes_text(available),
                     bytes_text(f.capacity), bytes_text(failed.allocated),
-                    bytes_text(failed.reserved - failed.allocated)));
+                    bytes_text(failed.reserved - failed.allocated), driver_words(f)));
 }
 
 std::string remedy_lines(const AllocatorForecast& f) {
@@ -49,18 +59,16 @@ Table kinds_table(const AllocatorForecast& f) {
     Table table{"", {{"allocated at the peak", 22, true}, {"bytes"}, {"share"}}, {}};
     for (const auto& [kind, bytes] : f.kinds)
         table.rows.push_back(
-            {{std::string(to_string(kind))}, bytes_cell(bytes), percent_cell(bytes / f.allocated)});
+            {{std::string(words_of(kind))}, bytes_cell(bytes), percent_cell(bytes / f.allocated)});
     return table;
 }
 
 // Layers that hold alike stand in one row.
 Table layers_table(const AllocatorForecast& f) {
-    Table table{"",
-                {{"layers", 22, true},
-                 {"weights and states"},
-                 {"activations"},
-                 {"workspace while it runs"}},
-                {}};
+    Table table{
+        "",
+        {{"layers", 22, true}, {"weights and states"}, {"activations"}, {"temporaries, buffers"}},
+        {}};
     for (std::size_t i = 0; i < f.layers.size();) {
         const auto& first = f.layers[i];
         std::size_t end = i + 1;
@@ -81,6 +89,15 @@ Table layers_table(const AllocatorForecast& f) {
     return table;
 }
 
+// What is on nobody's account in PyTorch.
+Table process_table(const AllocatorForecast& f) {
+    Table table{"", {{"beside the allocator", 22, true}, {"bytes"}}, {}};
+    for (const auto& [what, bytes] : f.process)
+        table.rows.push_back(
+            {{what == "context" ? "CUDA's context" : "NCCL, " + what}, bytes_cell(bytes)});
+    return table;
+}
+
 Table stages_table(const AllocatorForecast& f) {
     Table table{"", {{"stage", 22, true}, {"allocated"}, {"reserved"}}, {}};
     for (std::size_t s = 0; s < f.stages.size(); ++s)
@@ -92,6 +109,16 @@ Table stages_table(const AllocatorForecast& f) {
 
 }  // namespace
 
+std::string_view words_of(TensorKind kind) {
+    switch (kind) {
+        case TensorKind::work: return "temporaries";
+        case TensorKind::gathered: return "gathered weights";
+        case TensorKind::exchanged: return "sent and received";
+        case TensorKind::workspaces: return "cuBLAS workspaces";
+        default: return to_string(kind);
+    }
+}
+
 std::string allocator_words(const AllocatorForecast& f) {
     return fmt::format("Two steps{}: allocated {}, reserved {} ({} more). Peak in {}.",
                        f.stages.size() > 1 ? fmt::format(", stage {}", f.stage) : "",
@@ -101,6 +128,7 @@ std::string allocator_words(const AllocatorForecast& f) {
 
 std::vector<Table> allocator_tables(const AllocatorForecast& f) {
     std::vector<Table> tables{kinds_table(f), layers_table(f)};
+    if (!f.process.empty()) tables.push_back(process_table(f));
     if (f.stages.size() > 1) tables.push_back(stages_table(f));
     return tables;
 }
@@ -113,6 +141,7 @@ std::string allocator_table(const AllocatorForecast& f) {
     text += failure_lines(f) + remedy_lines(f);
     text += wrapped(fmt::format("  peak in {}", moment_text(f.fullest))) + "\n";
     text += text_of(kinds_table(f)) + "\n" + text_of(layers_table(f));
+    if (!f.process.empty()) text += "\n" + text_of(process_table(f));
     if (f.stages.size() > 1) text += "\n" + text_of(stages_table(f));
     return text;
 }

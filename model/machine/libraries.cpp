@@ -9,16 +9,51 @@
 namespace stepcast {
 namespace {
 
-struct LackFile {
+struct LibraryFile {
     KEY_NAMED(std::vector<Lack>, lacks, {}, "lack", "");
+    KEY(ProcessContext, context, {}, "");
+    KEY_NAMED(std::vector<ProductWorkspace>, workspaces, {}, "workspace", "");
+    KEY(NcclBuffers, nccl, {}, "");
+    KEY_NAMED(std::vector<NcclChannels>, channels, {}, "channels", "");
+    KEY(LayerLaunches, layer, {}, "");
 };
+
+const LibraryFile& library_file() {
+    static const LibraryFile file =
+        read_table<LibraryFile>(libraries_path(), "a file of what libraries lack and hold");
+    return file;
+}
+
+// The rule of the newest capability that the device has; {} if it has none.
+template <class Rule>
+Rule newest(const std::vector<Rule>& rules, int has) {
+    Rule best;
+    for (const Rule& rule : rules)
+        if (rule.capability <= has && rule.capability >= best.capability) best = rule;
+    return best;
+}
 
 }  // namespace
 
-std::span<const Lack> known_lacks() {
-    static const std::vector<Lack> lacks =
-        read_table<LackFile>(libraries_path(), "a file of what libraries lack").lacks;
-    return lacks;
+std::span<const Lack> known_lacks() { return library_file().lacks; }
+
+const LayerLaunches& layer_launches() { return library_file().layer; }
+
+Bytes context_in(const Gpu& gpu) {
+    return capability(gpu) > 0 ? library_file().context.bytes : Bytes(0);
+}
+
+Bytes product_workspace(const Gpu& gpu) {
+    return newest(library_file().workspaces, capability(gpu)).bytes;
+}
+
+const NcclBuffers& nccl_buffers() { return library_file().nccl; }
+
+NcclChannels nccl_channels(const Gpu& gpu, bool linked) {
+    std::vector<NcclChannels> of;
+    for (const NcclChannels& rule : library_file().channels)
+        if (rule.linked == linked) of.push_back(rule);
+    return newest(of, capability(gpu));
 }
 
 int capability(const Gpu& gpu) {

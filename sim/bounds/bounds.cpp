@@ -14,6 +14,7 @@
 #include "sim/bounds/directions.h"
 #include "sim/bounds/turns.h"
 #include "sim/memory/memory_use.h"
+#include "sim/memory/process_memory.h"
 
 namespace stepcast {
 
@@ -244,7 +245,7 @@ StepBound StepBounds::coarse(const ParallelPlan& plan) {
     }
     coarse_ = {.lower = {}, .estimate = {}, .peak = fullest.peak, .fits = fullest.fits};
     if (!coarse_.fits) return coarse_;
-    coarse_.tight = with_doubt(fullest, now_).tight;
+    coarse_.tight = with_doubt(fullest, now_, process_memory(now_, context_->groups)).tight;
     if (!shape_->timed) add_times(*shape_, now_, prices_);
     coarse_.lower = Seconds(longest_chain());
     return coarse_;

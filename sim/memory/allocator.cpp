@@ -37,7 +37,7 @@ struct MemoryBlock {
     std::uint32_t users = 0, waits_for = 0;  // other streams: that used it, that must pass first
     std::uint8_t stream = 0;
     bool small = false, expandable = false;
-    bool mapped = true, used = false;
+    bool mapped = true, used = false, captured = false;
     [[nodiscard]] bool is_split() const { return before != no_block || after != no_block; }
     [[nodiscard]] bool is_free() const { return !used && waits_for == 0; }
 };
@@ -73,6 +73,13 @@ public:
         if (block.stream != stream) block.users |= std::uint32_t{1} << stream;
     }
 
+    // torch 2.9.1, cuda/graphs.py: synchronize and empty_cache before a capture, whose memory is of
+    // a private pool.
+    void capture() {
+        release_all();
+        captured_ = true;
+    }
+
     void synchronize(std::uint8_t stream) {
         for (const BlockId id : pending_[stream]) passed_.push_back({id, stream});
         pending_[stream].clear();
@@ -87,7 +94,7 @@ private:
     struct Request {
         std::int64_t bytes = 0, from_driver = 0;
         std::uint8_t stream = 0;
-        bool small = false;
+        bool small = false, captured = false;
     };
     struct FreeBlock {
         std::int64_t bytes = 0, address = 0;
@@ -114,15 +121,13 @@ private:
     static std::size_t index(Integer i) {
         return as_index(i);
     }
-    static std::size_t pool_index(std::uint8_t stream, bool small) {
-        return 2 * index(stream) + (small ? 1 : 0);
+    // Of a request or a block.
+    Pool& pool(const auto& of) {
+        std::vector<Pool>& pools = of.captured ? captured_pools_ : pools_;
+        const std::size_t i = 2 * index(of.stream) + (of.small ? 1 : 0);
+        while (pools.size() <= i) pools.emplace_back(&nodes_);
+        return pools[i];
     }
-    Pool& pool(std::uint8_t stream, bool small) {
-        const std::size_t i = pool_index(stream, small);
-        while (pools_.size() <= i) pools_.emplace_back(&nodes_);
-        return pools_[i];
-    }
-    Pool& pool(const MemoryBlock& block) { return pool(block.stream, block.small); }
     MemoryBlock& at(BlockId id) { return blocks_[index(id)]; }
 
     [[nodiscard]] std::int64_t rounded(std::int64_t bytes) const;
@@ -168,7 +173,8 @@ private:
     std::pmr::unsynchronized_pool_resource nodes_;
     std::vector<MemoryBlock> blocks_;
     std::vector<BlockId> unused_ids_;
-    std::vector<Pool> pools_;
+    std::vector<Pool> pools_, captured_pools_;
+    bool captured_ = false;
     std::array<std::int64_t, 2> searches_{};  // of large and small pools
     std::array<std::vector<BlockId>, most_streams> pending_;
     std::vector<Passed> passed_;
@@ -195,7 +201,7 @@ CachingAllocator::Request CachingAllocator::request_of(std::int64_t bytes,
             small               ? small_segment
             : size < exact_from ? settings_.large_segment
                                 : up_to_multiple(size, small_segment),
-            stream, small};
+            stream, small, captured_};
 }
 
 BlockId CachingAllocator::add(MemoryBlock block) {
@@ -234,7 +240,7 @@ void CachingAllocator::reserve(std::int64_t bytes) {
 // expandable segment counts with the address space behind it, so that it is the last choice.
 BlockId CachingAllocator::cached(const Request& request) {
     if (collects()) ++searches_[request.small ? 1 : 0];
-    auto& free = pool(request.stream, request.small).free;
+    auto& free = pool(request).free;
     auto found = free.lower_bound({request.bytes, 0, no_block});
     if (found == free.end()) return no_block;
     const auto room = [&](const FreeBlock& one) {
@@ -276,6 +282,7 @@ BlockId CachingAllocator::from_driver(const Request& request) {
     block.bytes = request.from_driver;
     block.stream = request.stream;
     block.small = request.small;
+    block.captured = request.captured;
     next_address_ += request.from_driver;
     return add(block);
 }
@@ -355,7 +362,7 @@ BlockId CachingAllocator::room_for(const Request& request) {
             bytes += at(id).bytes;
         return bytes >= request.bytes;
     };
-    for (const Unmapped& one : pool(request.stream, request.small).unmapped) {
+    for (const Unmapped& one : pool(request).unmapped) {
         const BlockId before = at(one.id).before;
         const BlockId from = before != no_block && at(before).is_free() ? before : one.id;
         if (has_room(from)) return from;
@@ -365,6 +372,7 @@ BlockId CachingAllocator::room_for(const Request& request) {
     block.bytes = up_to_multiple(address_space, page(request.small));
     block.stream = request.stream;
     block.small = request.small;
+    block.captured = request.captured;
     block.expandable = true;
     block.mapped = false;
     next_address_ = block.address + block.bytes;
@@ -453,7 +461,7 @@ void CachingAllocator::release(BlockId id) {
 // Where large blocks are not split: gives back one that is large enough, or several.
 bool CachingAllocator::release_large_enough(const Request& request) {
     if (settings_.max_split_size == AllocatorSettings{}.max_split_size) return false;
-    auto& free = pool(request.stream, request.small).free;
+    auto& free = pool(request).free;
     const std::int64_t wanted = std::max(request.bytes, settings_.max_split_size);
     const auto enough = free.lower_bound({wanted, 0, no_block});
     if (enough != free.end() && !at(enough->id).expandable) {
@@ -553,6 +561,7 @@ public:
                     allocator_.record_stream(id, event.stream);
                 break;
             case AllocatorEvent::Kind::synchronize: allocator_.synchronize(event.stream); break;
+            case AllocatorEvent::Kind::capture: allocator_.capture(); break;
         }
         return true;
     }

@@ -18,6 +18,8 @@ struct AllocatorEvent {
         free,           // tensor `id`
         record_stream,  // tensor `id` is also used on `stream`
         synchronize,    // what was asked of `stream` so far is done
+        capture,        // a CUDA graph begins: what is cached goes, and what is asked for from then
+                        // on lies in pools of its own that give nothing back
     };
     Kind kind = Kind::allocate;
     std::uint8_t stream = 0;  // below 32
@@ -59,8 +61,12 @@ struct AllocatorReplay {
 
 enum class Levels : std::uint8_t { peaks_only, all };
 
-// Whether the driver waits for the device before it gives memory, as CUDA's does (C++ Programming
-// Guide of CUDA 11, implicit synchronization), so that what other streams used is free afterwards.
+// Whether the driver waits for the device before it gives memory, so that what other streams used
+// is free afterwards. CUDA's C++ Programming Guide (up to 12, "Implicit Synchronization", from
+// memory) says that no two commands from different streams run at once where the host allocated
+// device memory between them; cuda_runtime_api.h of CUDA 13 says of cudaFree alone that it may
+// synchronize. That the host waits is read into the guide and agrees with ten runs over two ranks
+// (notes/published-steps.md), so where it decides a verdict the forecast says so.
 enum class Driver : std::uint8_t { waits, does_not_wait };
 
 // `capacity`: what the driver can give; 0 = any amount. Throws std::logic_error where a tensor is

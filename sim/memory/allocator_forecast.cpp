@@ -13,6 +13,7 @@
 #include "model/transformer/schedule.h"
 #include "sim/memory/lifetimes.h"
 #include "sim/memory/memory_use.h"
+#include "sim/memory/process_memory.h"
 #include "sim/memory/transformer_memory.h"
 
 namespace stepcast {
@@ -66,10 +67,10 @@ AllocatorReplay planned(const Lifetimes& list, std::int64_t capacity) {
 }
 
 AllocatorReplay held(const Experiment& e, const Lifetimes& list, Bytes capacity = Bytes(0),
-                     Levels levels = Levels::peaks_only) {
+                     Levels levels = Levels::peaks_only, Driver driver = Driver::waits) {
     const auto most = static_cast<std::int64_t>(capacity.si());
     if (e.runtime.allocator == AllocatorKind::arena) return planned(list, most);
-    return replay(list.events, parse_allocator_settings(e.run.allocator), most, levels);
+    return replay(list.events, parse_allocator_settings(e.run.allocator), most, levels, driver);
 }
 
 StageReplay replay_of(const Experiment& e, const Routing& routing, int stage) {
@@ -233,7 +234,7 @@ MemoryUse memory_forecast(const Experiment& e) {
     // the others, and what sizes are rounded up by
     use.buffers = use.peak - use.weights - use.gradients - use.optimizer - use.activations;
     use.reserved = bytes_of(result.peak.reserved);
-    const Bytes context = e.cluster.overheads.context, available = use.capacity - context;
+    const Bytes context = process_memory(e), available = use.capacity - context;
     use.out_of_memory = chance_out_of_memory(e, use.reserved, available);
     use.fits = use.capacity == Bytes(0) || use.reserved <= available;
     if (!use.fits && available > Bytes(0) && !held(e, fullest.list, available).failed) {
@@ -261,15 +262,25 @@ AllocatorForecast allocator_forecast(const Experiment& e) {
     add_living(forecast, fullest.list, result.fullest);
     add_over_time(forecast, e, fullest.list);
     forecast.capacity = e.cluster.gpu.memory;
-    forecast.context = e.cluster.overheads.context;
+    forecast.context = process_memory(e);
+    if (e.cluster.overheads.context == Bytes(0))
+        for_process_parts(e, rank_groups(e), [&](std::string_view what, Bytes bytes) {
+            forecast.process.push_back({std::string(what), bytes});
+        });
     if (forecast.capacity == Bytes(0)) return forecast;
     const Bytes available = forecast.capacity - forecast.context;
     if (available <= Bytes(0))
         throw ConfigError(
-            "cluster.overheads.context: the context alone takes the device's memory; "
-            "expected less than cluster.gpu.memory");
+            "cluster.overheads.context: the context, with NCCL's buffers where it is not stated, "
+            "takes " +
+            to_string(forecast.context) + "; expected less than cluster.gpu.memory, " +
+            to_string(forecast.capacity));
     const AllocatorReplay limited = held(e, fullest.list, available);
     forecast.retries = limited.retries;
+    forecast.hangs_on_driver =
+        limited.failed.has_value() !=
+        held(e, fullest.list, available, Levels::peaks_only, Driver::does_not_wait)
+            .failed.has_value();
     if (limited.failed) {
         const std::size_t event = *limited.failed;
         forecast.failure = {moment_of(fullest.list, event),

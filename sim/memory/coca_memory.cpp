@@ -10,6 +10,7 @@
 #include "model/recorded/coca/tensors.h"
 #include "model/transformer/layer_memory.h"
 #include "sim/memory/memory_use.h"
+#include "sim/memory/process_memory.h"
 
 namespace stepcast {
 namespace {
@@ -69,7 +70,8 @@ MemoryUse coca_memory(const Experiment& e) {
     use.buffers =
         activations.work +
         (c.data.size() > 1 ? (overlaps_gradients(e) ? 2.0 : 1.0) * bucket_bytes(e) : Bytes(0));
-    return with_doubt(summed_up(use, e), e);
+    const Bytes process = process_memory(e);
+    return with_doubt(summed_up(use, e, process), e, process);
 }
 
 }  // namespace stepcast

@@ -3,15 +3,14 @@
 #include <algorithm>
 
 #include "model/base/numbers.h"
+#include "model/machine/libraries.h"
 #include "model/runtime_rules.h"
 #include "model/transformer/counts.h"
 #include "sim/memory/memory_use.h"
+#include "sim/memory/process_memory.h"
 
 namespace stepcast {
 namespace {
-
-// cuBLAS takes 32 MiB for each thread that issues products: the script's and the backward's.
-const Bytes workspaces = parse_bytes("64 MiB");
 
 struct Sizes {
     explicit Sizes(const Experiment& e)
@@ -60,8 +59,10 @@ MemoryUse eager_memory(const Experiment& e) {
     const Moment fullest = std::ranges::max({loss, first_layer, last}, {}, &Moment::sum);
     use.gradients = fullest.gradients;
     use.activations = fullest.activations;
-    use.buffers = fullest.work + workspaces;
-    return with_doubt(summed_up(use, e), e);
+    // of each thread that issues products: the script's and the backward's
+    use.buffers = fullest.work + 2.0 * product_workspace(e.cluster.gpu);
+    const Bytes process = process_memory(e);
+    return with_doubt(summed_up(use, e, process), e, process);
 }
 
 }  // namespace stepcast

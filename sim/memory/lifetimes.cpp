@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "model/base/numbers.h"
+#include "model/machine/libraries.h"
 #include "model/transformer/rank_shape.h"
 #include "model/transformer/schedule.h"
 #include "sim/memory/flat_list.h"
@@ -22,11 +23,10 @@ namespace stepcast {
 namespace {
 
 constexpr int steps_written = 2;
-// cuBLAS takes one for each thread that issues products, the forward's and the backward's, from the
-// allocator and within the thread's first product, whose result is there already; grouped ones run
-// on four streams (ATen/cuda/CUDAContextLight.h: cublas_handle_stream_to_workspace;
+// cuBLAS takes a workspace for each thread that issues products, the forward's and the backward's,
+// from the allocator and within the thread's first product, whose result is there already; grouped
+// ones run on four streams (ATen/cuda/CUDAContextLight.h: cublas_handle_stream_to_workspace;
 // CublasHandlePool.cpp: getCurrentCUDABlasHandle).
-constexpr std::int64_t workspace = 32 * mebibyte;
 constexpr int streams_of_experts = 3;  // beside the first
 // of torch.distributed's first bucket (_DEFAULT_FIRST_BUCKET_BYTES), so that it leaves early
 constexpr double first_bucket = 1 * mebibyte;
@@ -55,34 +55,28 @@ Parallelism shortened(const Parallelism& p, bool is_ahead) {
     return shorter;
 }
 
-// What a pass of a layer with tensor parallelism asks of the device: kernels (24 and 31),
-// collectives (4 and 6), and for each collective four events between its stream and the products'
-// (nanotron 0.4, models/llama.py and parallel/tensor_parallel/functional.py, on rank 0).
-constexpr int forward_launches = 44, backward_launches = 61;
 // of the units that share a stream of the replay, which has 32
 constexpr int passes_a_stream = 2, exchange_streams = 24;
 
-// Launches that the host is ahead of the device. PyTorch frees what an asynchronous collective used
-// only when the device has passed it (record_stream). Steps end with the host waiting, and in one
-// or two micro-batches it does not get ahead: so say nanotron's published peaks, of which six are
-// of so few.
-long host_lead(const Experiment& e) {
-    const Parallelism& p = e.parallelism;
+// Whether the host gets ahead of the device, by runtime.host_lead layers. PyTorch frees what an
+// asynchronous collective used only when the device has passed it (record_stream). Steps end with
+// the host waiting, and in one or two micro-batches it does not get ahead: so say nanotron's
+// published peaks, of which six are of so few.
+bool is_ahead(const Experiment& e) {
     constexpr int settled = 3;
-    return splits_sequence(p) && micro_batches(p) >= settled
-               ? long{e.runtime.host_lead} * (forward_launches + backward_launches)
-               : 0;
+    return splits_sequence(e.parallelism) && micro_batches(e.parallelism) >= settled &&
+           e.runtime.host_lead > 0;
 }
 
 class StepWriter : public TensorRecorder {
 public:
     StepWriter(const Experiment& e, const Routing& routing, int stage)
         : e_(e), c_{e, rank_shape(e), rank_groups(e), routing} {
-        lead_ = host_lead(e);
         const auto s = as_index(stage);
-        order_ = schedule_orders(shortened(e.parallelism, lead_ > 0))[s];
+        order_ = schedule_orders(shortened(e.parallelism, is_ahead(e)))[s];
         chunks_ = chunks_by_stage(paths_of(e.workload, e.parallelism), e.parallelism.pp)[s];
         for (const Chunk& chunk : chunks_) units_.push_back(units_of_chunk(chunk));
+        if (is_ahead(e)) lead_ = e.runtime.host_lead * launches_of_layer();
         trained_ = trained_weights();
         if (brings_modules(c_)) {
             std::vector<UnitPass> passes;
@@ -97,6 +91,8 @@ public:
         make_lasting();
         for (step = 0; step < steps_written; ++step) {
             if (step == 1) rebuild_buckets();
+            if (step == 1 && e_.run.cuda_graph)
+                out.events.push_back({AllocatorEvent::Kind::capture, 0, 0, 0});
             for (const Slot& slot : order_) run(slot);
             update();
         }
@@ -154,7 +150,13 @@ private:
             let_pass(waiting_.front().stream);
             waiting_.pop_front();
         }
-        issued_ += phase == Phase::forward ? forward_launches : backward_launches;
+        issued_ += launches_[phase == Phase::forward ? 0 : 1];
+    }
+    // Of a forward and a backward; the ends of the model count as a layer.
+    int launches_of_layer() {
+        const UnitTape& tape = *units_.front()[units_.front().size() / 2].tape;
+        launches_ = {launches_of(tape, Phase::forward), launches_of(tape, Phase::backward)};
+        return launches_[0] + launches_[1];
     }
     void wait_for_all() {
         for (const Waiting& one : waiting_) let_pass(one.stream);
@@ -407,7 +409,7 @@ private:
         has = true;
         const bool grouped = e_.workload.moe.experts > 0 && phase == Phase::forward;
         for (int i = 0; i < (grouped ? streams_of_experts : 1); ++i)
-            make(TensorKind::workspaces, "products", real(workspace));
+            make(TensorKind::workspaces, "products", product_workspace(e_.cluster.gpu).si());
     }
 
     // `passing`: nothing lasts until the backward but what an alternate recompute keeps
@@ -658,6 +660,7 @@ private:
 
     std::array<bool, 2> has_workspace_{};  // the thread of forwards, that of backwards
     int passes_ = 0;                       // of units
+    std::array<int, 2> launches_{};        // of a layer's forward and backward
     long issued_ = 0, lead_ = 0;           // launches; how many the host is ahead of the device
     struct Waiting {
         std::uint8_t stream = 0;

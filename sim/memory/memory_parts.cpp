@@ -20,15 +20,17 @@
 #include <utility>
 
 #include "model/block/blocks.h"
+#include "model/machine/libraries.h"
 #include "model/transformer/counts.h"
 #include "sim/memory/flat_tensors.h"
 #include "sim/memory/memory_use.h"
+#include "sim/memory/process_memory.h"
 
 namespace stepcast {
 namespace {
 
-// cuBLAS takes 32 MiB for each stream on current devices, and grouped products run on four streams.
-const Bytes workspaces = parse_bytes("128 MiB");
+// cuBLAS takes one for each stream, and grouped products run on four streams.
+Bytes workspaces(const Experiment& e) { return 4.0 * product_workspace(e.cluster.gpu); }
 
 void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage) {
     const Bytes stored = c.shape.element();
@@ -368,7 +370,7 @@ MemoryUse memory_of(const LayerContext& c, const StageWeights& weights, const Ac
     MemoryUse use;
     add_states(use, c, weights);
     use.activations = moment.kept;
-    use.buffers = moment.work + workspaces + matrix_gradients(c, weights) +
+    use.buffers = moment.work + workspaces(e) + matrix_gradients(c, weights) +
                   reduction_buckets(c, weights) + sharding_buffers(c, weights) +
                   pipeline_buffers(c);
     // Gradients that are freed after the update exist when the backward has ended, activations when
@@ -381,7 +383,7 @@ MemoryUse memory_of(const LayerContext& c, const StageWeights& weights, const Ac
     } else if (freed) {
         use.gradients = {};
     }
-    return summed_up(use, e);
+    return summed_up(use, e, process_memory(e, c.groups));
 }
 
 }  // namespace stepcast

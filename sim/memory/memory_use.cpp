@@ -10,6 +10,7 @@
 #include "model/step.h"
 #include "sim/memory/coca_memory.h"
 #include "sim/memory/eager_memory.h"
+#include "sim/memory/process_memory.h"
 #include "sim/memory/transformer_memory.h"
 #include "sim/scatter.h"
 
@@ -51,21 +52,20 @@ Bytes moment_bytes(const Experiment& e, Bytes stored) {
     return Bytes(0);
 }
 
-MemoryUse summed_up(MemoryUse use, const Experiment& e) {
+MemoryUse summed_up(MemoryUse use, const Experiment& e, Bytes process) {
     const Bytes tensors =
         use.weights + use.gradients + use.optimizer + use.activations + use.buffers;
     use.buffers += (e.runtime.reserved - 1) * tensors;
     use.peak = e.runtime.reserved * tensors;
-    use.overheads = e.cluster.overheads.context + e.cluster.overheads.fragmentation * use.peak;
+    use.overheads = process + e.cluster.overheads.fragmentation * use.peak;
     use.capacity = e.cluster.gpu.memory;
     use.fits = use.capacity == Bytes(0) || use.peak + use.overheads <= use.capacity;
     return use;
 }
 
-MemoryUse with_doubt(MemoryUse use, const Experiment& e) {
+MemoryUse with_doubt(MemoryUse use, const Experiment& e, Bytes process) {
     const Bytes needed = use.peak + use.overheads;
-    use.out_of_memory = chance_out_of_memory(e, needed - e.cluster.overheads.context,
-                                             use.capacity - e.cluster.overheads.context);
+    use.out_of_memory = chance_out_of_memory(e, needed - process, use.capacity - process);
     use.tight = use.fits && is_tight(e, needed, use);
     return use;
 }
@@ -111,7 +111,8 @@ MemoryUse memory_use(const Experiment& e, const Routing& routing) {
                       (tokens * hidden + routed * hidden * 2 + rows * (2 * hidden + 2 * ffn)) *
                       size_of(w.dtype);
     use.buffers = dense ? bucket_bytes(e) : (routed + rows) * hidden * size_of(w.dtype);
-    return with_doubt(summed_up(use, e), e);
+    const Bytes process = process_memory(e);
+    return with_doubt(summed_up(use, e, process), e, process);
 }
 
 int drawn_routings(const Experiment& e) {

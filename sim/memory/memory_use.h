@@ -13,11 +13,12 @@ namespace stepcast {
 
 // Completes a result from its weights, gradients, optimizer, activations and buffers. Adds to the
 // buffers what the allocator reserves beyond them (runtime.reserved: free pieces that nothing
-// fits into), and computes the peak, the device's overheads, and `fits`.
-MemoryUse summed_up(MemoryUse use, const Experiment& experiment);
+// fits into), and computes the peak, the device's overheads, and `fits`. `process`:
+// process_memory().
+MemoryUse summed_up(MemoryUse use, const Experiment& experiment, Bytes process);
 
 // Adds to what summed_up() returned the chance that it does not fit, and whether it is `tight`.
-MemoryUse with_doubt(MemoryUse use, const Experiment& experiment);
+MemoryUse with_doubt(MemoryUse use, const Experiment& experiment, Bytes process);
 
 // The chance that what a device holds besides its context, `held` by the forecast, exceeds what it
 // can give: by the spread of measured peaks over forecasts ([memory] of scatter.toml).

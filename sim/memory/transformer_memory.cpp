@@ -7,6 +7,7 @@
 #include "sim/memory/memory.h"
 #include "sim/memory/memory_parts.h"
 #include "sim/memory/memory_use.h"
+#include "sim/memory/process_memory.h"
 
 namespace stepcast {
 namespace {
@@ -77,7 +78,8 @@ std::vector<MemoryUse> memory_of_stages(const Experiment& e, const Routing& rout
         Activations fullest;
         along(orders[stages.size()], memory.chunks,
               [&](const Activations& moment, Bytes) { consider(fullest, moment); });
-        stages.push_back(with_doubt(memory_of(context, memory.weights, fullest), e));
+        stages.push_back(with_doubt(memory_of(context, memory.weights, fullest), e,
+                                    process_memory(e, context.groups)));
     }
     return stages;
 }

@@ -6,6 +6,7 @@
 #include "model/block/block_pass.h"
 #include "model/block/blocks.h"
 #include "model/input/key_values.h"
+#include "model/machine/libraries.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {
@@ -247,6 +248,18 @@ UnitTape head_tape(const LayerContext& c) {
     tape.blocks.push_back(std::move(block));
     add_weights(tape, head_weights(c), {});
     return tape;
+}
+
+int launches_of(const UnitTape& tape, Phase phase) {
+    const LayerLaunches& layer = layer_launches();
+    const bool is_backward = phase == Phase::backward;
+    std::size_t collectives = 0;
+    for (const BlockTape& block : tape.blocks)
+        for (const OperatorTape& op : block.operators)
+            collectives +=
+                is_backward ? op.brought_back.size() + (op.buffer > 0 ? 1 : 0) : op.brought.size();
+    return (is_backward ? layer.backward : layer.forward) +
+           layer.collective * static_cast<int>(collectives);
 }
 
 }  // namespace stepcast

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "model/graph/task_graph.h"
 #include "sim/memory/memory_parts.h"
 
 namespace stepcast {
@@ -50,5 +51,9 @@ struct UnitTape {
 UnitTape layer_tape(const LayerContext& context, int layer);
 UnitTape embedding_tape(const LayerContext& context);
 UnitTape head_tape(const LayerContext& context);
+
+// What a pass of an eager layer asks of the device: kernels (libraries.toml), and the collectives
+// of its operators.
+int launches_of(const UnitTape& tape, Phase phase);
 
 }  // namespace stepcast

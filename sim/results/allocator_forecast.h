@@ -46,6 +46,12 @@ struct AllocatorForecast {
         Bytes allocated, reserved;
         friend bool operator==(const Failure&, const Failure&) = default;
     };
+    // What the process holds beside the allocator: "context", or what NCCL's buffers are for.
+    struct OfProcess {
+        std::string what;
+        Bytes bytes;
+        friend bool operator==(const OfProcess&, const OfProcess&) = default;
+    };
     // Another setting, and what the peak of reserved memory is with it.
     struct Remedy {
         std::string key, value;
@@ -65,10 +71,13 @@ struct AllocatorForecast {
     std::vector<OfLayer> layers;
     std::vector<OfStage> stages;
     Bytes capacity, context;         // of the device; what its context takes. 0 = not known
+    std::vector<OfProcess> process;  // parts of `context`, unless the cluster states the whole
     std::optional<Failure> failure;  // of the fullest stage in that capacity
-    std::size_t retries = 0;         // cached memory that was given back to meet a request
-    std::vector<Remedy> remedies;    // if it fails or is close to it; least reserved first
-    std::vector<Sample> over_time;   // both steps in equal numbers of requests; highest of each
+    // Whether it fits hangs on the driver's waiting for the device before it gives memory.
+    bool hangs_on_driver = false;
+    std::size_t retries = 0;        // cached memory that was given back to meet a request
+    std::vector<Remedy> remedies;   // if it fails or is close to it; least reserved first
+    std::vector<Sample> over_time;  // both steps in equal numbers of requests; highest of each
     friend bool operator==(const AllocatorForecast&, const AllocatorForecast&) = default;
 };
 

@@ -10,6 +10,7 @@
 #include "model/input/check_experiment.h"
 #include "sim/campaign.h"
 #include "sim/memory/allocator_forecast.h"
+#include "sim/memory/process_memory.h"
 #include "sim/sweep/reasons.h"
 
 namespace stepcast {
@@ -354,7 +355,7 @@ SimulatedPoint SweepWorker::simulate(const Candidate& c) const {
     }
     // the closed form decides but near the device's limit
     constexpr double near = 0.85;
-    const Bytes available = e.cluster.gpu.memory - e.cluster.overheads.context;
+    const Bytes available = e.cluster.gpu.memory - process_memory(e);
     Bytes peak = c.peak;
     if (e.cluster.gpu.memory > Bytes(0) && peak > near * available) {
         const MemoryUse memory = memory_forecast(e);

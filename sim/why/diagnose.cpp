@@ -14,6 +14,7 @@
 #include "model/step.h"
 #include "sim/costs/costs.h"
 #include "sim/memory/memory_use.h"
+#include "sim/memory/process_memory.h"
 #include "sim/on_threads.h"
 #include "sim/predict.h"
 #include "sim/scatter.h"
@@ -231,7 +232,7 @@ void take_memory(TriedCause& t, const Experiment& e, const MemoryUse& stated) {
     constexpr double by_template = 0.2;
     if (!without(*t.cause, e))
         t.cause->weight *= std::clamp(use.peak / use.capacity, by_template, 1.0);
-    const Bytes context = e.cluster.overheads.context;
+    const Bytes context = process_memory(e);
     Bytes held = use.peak + use.overheads - context;
     for (const std::string& part : t.cause->frees) {
         t.peak -= part_of(use, part);

@@ -6,6 +6,7 @@
 #include "model/input/presets.h"
 #include "model/runtime_rules.h"
 #include "model/step.h"
+#include "sim/memory/allocator_forecast.h"
 #include "sim/memory/lifetimes.h"
 #include "sim/memory/memory_parts.h"
 #include "sim/memory/transformer_memory.h"
@@ -227,6 +228,31 @@ TEST_CASE("what asynchronous collectives use stays until the device has passed")
     CHECK(reserved("10", 16) - reserved("10", 1) > 34);
     CHECK(reserved("10", 16) - reserved("10", 1) < 60);
     CHECK(reserved("0", 4) - reserved("0", 1) < 2);
+}
+
+// Before a request fails the allocator itself waits for all streams and gives back what it has
+// cached, so far from the limit nothing hangs on the driver; near it the pieces lie otherwise.
+TEST_CASE("a verdict that hangs on whether the driver waits says so") {
+    Experiment e = split_sequence("10", 16);
+    const Lifetimes list = lifetimes_of(e, {}, 0);
+    const auto fails = [&](std::int64_t capacity, Driver driver) {
+        return replay(list.events, {}, capacity, Levels::peaks_only, driver).failed.has_value();
+    };
+    const std::int64_t peak = replay(list.events, {}).peak.allocated, step = peak / 64;
+    CHECK((fails(peak / 2, Driver::waits) && fails(peak / 2, Driver::does_not_wait)));
+    CHECK_FALSE((fails(peak * 2, Driver::waits) || fails(peak * 2, Driver::does_not_wait)));
+    e.cluster.overheads.context = Bytes(1e9);
+    const auto says = [&](std::int64_t capacity) {
+        e.cluster.gpu.memory = Bytes(static_cast<double>(capacity)) + Bytes(1e9);
+        return allocator_forecast(e).hangs_on_driver;
+    };
+    CHECK_FALSE(says(peak * 2));
+    int hang = 0;
+    for (std::int64_t capacity = peak * 9 / 10; capacity < peak * 3 / 2; capacity += step)
+        if (fails(capacity, Driver::waits) != fails(capacity, Driver::does_not_wait)) {
+            if (++hang == 1) CHECK(says(capacity));
+        }
+    CHECK((hang > 0 && hang < 20));
 }
 
 // One for inputs that qkv and up gather again, one for the gradients that out and down gather, from

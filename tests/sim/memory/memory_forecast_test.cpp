@@ -8,6 +8,7 @@
 #include "model/input/presets.h"
 #include "sim/memory/allocator_forecast.h"
 #include "sim/memory/memory_use.h"
+#include "sim/memory/process_memory.h"
 #include "sim/predict.h"
 #include "sim/scatter.h"
 
@@ -36,8 +37,7 @@ TEST_CASE("a forecast's memory is that of the replay") {
     CHECK(use.peak /
               (use.weights + use.gradients + use.optimizer + use.activations + use.buffers) ==
           Approx(1));
-    CHECK(use.overheads.si() ==
-          Approx((e.cluster.overheads.context + use.reserved - use.peak).si()));
+    CHECK(use.overheads.si() == Approx((process_memory(e) + use.reserved - use.peak).si()));
     // searches use the closed form
     CHECK(fullest_memory(e).reserved == Bytes(0));
     CHECK(use.peak / fullest_memory(e).peak == Approx(1).margin(0.08));
@@ -48,10 +48,10 @@ TEST_CASE("a forecast's memory is that of the replay") {
 TEST_CASE("a step fits where the replay ends") {
     Experiment e = llama();
     const MemoryUse use = memory_forecast(e);
-    e.cluster.gpu.memory = e.cluster.overheads.context + use.reserved + Bytes(1048576);
+    e.cluster.gpu.memory = process_memory(e) + use.reserved + Bytes(1048576);
     CHECK(memory_forecast(e).fits);
     CHECK(memory_forecast(e).tight);
-    e.cluster.gpu.memory = e.cluster.overheads.context + 0.9 * use.peak;
+    e.cluster.gpu.memory = process_memory(e) + 0.9 * use.peak;
     CHECK_FALSE(memory_forecast(e).fits);
     e.cluster.gpu.memory = Bytes(0);
     CHECK(memory_forecast(e).fits);
