@@ -19,6 +19,7 @@
 #include "import/launch/tool_files.h"
 #include "import/launch/trainer.h"
 #include "import/launch/variables.h"
+#include "model/base/characters.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/text_search.h"
@@ -214,6 +215,22 @@ void require_own_program(const ShellLaunch& launch) {
         require_read(*tool, launch.arguments.front().at);
 }
 
+// What a launch of Megatron-Bridge leaves to its recipe, with the program's flags of one dash ("-m
+// llama3"), which are not read.
+void name_recipe(const ShellLaunch& launch, Translation& t) {
+    const auto program = std::ranges::find_if(
+        launch.arguments, [](const ShellArgument& a) { return a.text.ends_with(".py"); });
+    std::string flags;
+    for (auto word = program; word != launch.arguments.end(); ++word)
+        if (word->text.size() > 1 && word->text[0] == '-' && is_letter(word->text[1]))
+            flags += " " + word->text +
+                     (word + 1 != launch.arguments.end() ? " " + (word + 1)->text : "");
+    t.open.push_back(fmt::format(
+        "what the recipe sets beside the overrides (parallel layout, batch, precision): taken from "
+        "Megatron-Bridge's defaults{}{}",
+        flags.empty() ? "" : "; not read:", flags));
+}
+
 // Flags of Megatron-LM and Megatron-DeepSpeed, or overrides of Megatron-Bridge's recipe.
 Translation translate_flags(const ShellLaunch& launch, Document d) {
     const auto documents = deepspeed_documents(d, launch);
@@ -224,6 +241,7 @@ Translation translate_flags(const ShellLaunch& launch, Document d) {
     if (dotted) drop_bridge_sections(d);
     Translation t = translate_megatron(d, dotted ? MegatronDialect::bridge : MegatronDialect::lm,
                                        machine.ranks);
+    if (dotted) name_recipe(launch, t);
     take_documents(documents, t);
     if (const auto* file = d.find("deepspeed_config"); file && documents.empty())
         t.open.push_back(

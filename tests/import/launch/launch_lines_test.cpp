@@ -455,7 +455,14 @@ TEST_CASE("torchtitan's launcher names a TOML file, and flags override it") {
               .count("cluster.nodes", 0) == 2);
     CHECK_THAT(complaint([&] { with("CONFIG_FILE=configs/gone.toml ./run_train.sh"); }),
                Contains("configs/gone.toml is not there"));
-    CHECK_THAT(complaint([&] { with("MODULE=llama3 CONFIG=llama3_8b ./run_train.sh"); }),
+    check_values(
+        with("NGPU=16 MODULE=llama3 CONFIG=llama3_8b ./run_train.sh --training.seq_len 4096 "
+             "--parallelism.tensor_parallel_degree 4"),
+        {{"workload.preset", "llama3-8b"},
+         {"workload.seq", "4096"},
+         {"parallelism.tp", "4"},
+         {"cluster.gpus_per_node", "16"}});
+    CHECK_THAT(complaint([&] { with("NGPU=8 ./run_train.sh"); }),
                Contains("names neither a TOML file nor a function"));
 }
 
