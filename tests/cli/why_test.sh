@@ -109,6 +109,13 @@ run 0 diagnose train.log --model a.toml
 stdout_has "checkpoints"
 
 
+# A log with rates alone: 64 x 4096 tokens over 16 GPUs at 8192 tokens/s are 2 s.
+for step in $(seq 10 10 90); do
+    echo "[rank0]:step: $step  loss: 7.7  memory: 44.00GiB(46%)  tps: 8,192  tflops: 95.5  mfu: 9.6%"
+done >rates.log
+run 0 diagnose a.toml --log rates.log
+stdout_has "measured 2000.0 ms"
+
 # A log of another run than the configuration's, and two answers to what the step is.
 sed 's/global batch size: 64/global batch size: 128/' train.log >other.log
 run 1 diagnose a.toml --log other.log
