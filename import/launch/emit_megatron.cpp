@@ -92,6 +92,11 @@ private:
         out_.refuse_unless(w.moe.experts == 0 || !repeats_sequence(p),
                            "experts with tensor parallelism (tp) and without sequence_parallel");
         // core/transformer/transformer_config.py of 0.16.1
+        out_.refuse_unless(
+            w.moe.experts == 0 || !p.overlap_experts ||
+                (p.ep > 1 && w.mtp_layers <= 1 && (w.mtp_layers == 0 || p.pp > 1)),
+            "parallelism.overlap_experts: it needs ep above 1, and beside multi-token prediction "
+            "one such layer and a pipeline");
         out_.refuse_unless(w.moe.experts == 0 || !w.linear_bias || etp == 1,
                            "experts with biases over tensor-parallel ranks "
                            "(runtime.experts.tensor_parallel)");

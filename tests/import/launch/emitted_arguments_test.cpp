@@ -130,6 +130,11 @@ TEST_CASE("scripts have what Megatron-Core's configuration raises without") {
                                     {"parallelism.sequence_parallel", "true"}};
     std::vector<Override> whole = two;
     whole.push_back({"runtime.experts.tensor_parallel", "none"});
+    const std::vector<Override> overlap{{"parallelism.overlap_experts", "true"}};
+    CHECK_THROWS_WITH(text(with("mixtral-8x7b", overlap)), Contains("it needs ep above 1"));
+    std::vector<Override> sent = overlap;
+    sent.push_back({"parallelism.ep", "8"});
+    CHECK_THAT(text(with("mixtral-8x7b", sent)), Contains("--overlap-moe-expert-parallel-comm"));
     CHECK_THROWS_WITH(text(with("gpt-oss-120b", two)), Contains("experts with biases"));
     CHECK_THAT(text(with("gpt-oss-120b", whole)), Contains("--expert-tensor-parallel-size 1"));
 }
