@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "import/launch/deepspeed.h"
 #include "import/launch/document.h"
@@ -209,6 +210,20 @@ bool concerns_megatron(const Document& d) {
     });
 }
 
+// A tool whose launches have all in a file that is not there; flags of another tool's reader would
+// be taken for its own.
+void require_file(const ShellLaunch& launch, const std::string& path) {
+    const Tool* tool = tool_started(launch.arguments);
+    if (!tool || is_of_trainer(*tool)) return;
+    std::vector<std::string> words;
+    for (const ShellArgument& a : launch.arguments) words.push_back(a.text);
+    throw ConfigError(fmt::format(
+        "{}: found a launch of {} (\"{}\") and none of its files beside {}; expected the YAML that "
+        "it reads there, by that name, or that file itself",
+        launch.arguments.front().at, tool->name,
+        fmt::format("{}", fmt::join(words, " ")).substr(0, 80), path));
+}
+
 // Programs of other tools, whose flags only look alike.
 void require_own_program(const ShellLaunch& launch) {
     if (const Tool* tool = tool_started(launch.arguments))
@@ -332,6 +347,7 @@ Translation translate_script(const std::string& text, const std::string& path,
         if (is_trainer_launch(launch, path)) return translate_trainer_launch(launch, path, options);
         if (const auto file = tool_file_of(launch, path); !file.empty())
             return translate_tool_launch(launch, file, d, machine_of(d), options);
+        require_file(launch, path);
         if (!concerns_megatron(d))
             throw ConfigError(fmt::format(
                 "{}: {} is launched with no flag of Megatron-LM or its relatives (as --num-layers, "
