@@ -469,6 +469,38 @@ TEST_CASE("adapters are those of the tool's switch") {
     CHECK(value(at.read(trl + " --use_peft"), "workload.adapter_rank") == "32");
 }
 
+// LLaMA-Factory's own files by their names; TRL computes layers again unless told, whatever
+// accelerate's file says of its own checkpoints.
+TEST_CASE("what a file's name says of offload, and whose checkpoints are off") {
+    const Launch at;
+    const auto factory = [&](const std::string& file) {
+        return translate(at.folder.write("run.yaml",
+                                         "model_name_or_path: meta-llama/Llama-3.1-8B\nstage: sft\n"
+                                         "finetuning_type: full\ncutoff_len: 2048\ndeepspeed: "
+                                         "examples/deepspeed/" +
+                                             file + "\n"),
+                         {});
+    };
+    check_values(factory("ds_z3_offload_config.json"), {{"parallelism.zero", "3"},
+                                                        {"run.offload_optimizer", "true"},
+                                                        {"run.offload_parameters", "true"}});
+    check_values(factory("ds_z2_offload_config.json"), {{"parallelism.zero", "2"},
+                                                        {"run.offload_optimizer", "true"},
+                                                        {"run.offload_parameters", ""}});
+    check_values(factory("ds_z3_config.json"), {{"run.offload_optimizer", ""}});
+    for (const auto& [own, again] : {std::pair{"true", "full"}, {"false", "full"}}) {
+        at.folder.write("acc.yaml", std::string("distributed_type: FSDP\nnum_processes: 8\n"
+                                                "mixed_precision: bf16\nfsdp_config:\n  "
+                                                "fsdp_activation_checkpointing: ") +
+                                        own + "\n");
+        CHECK(value(at.read("accelerate launch --config_file acc.yaml sft.py" + model),
+                    "parallelism.recompute") == again);
+    }
+    CHECK(value(at.read("accelerate launch --config_file acc.yaml sft.py" + model +
+                        " --gradient_checkpointing False"),
+                "parallelism.recompute") == "none");
+}
+
 TEST_CASE("a least and a most number of nodes are one where they are alike") {
     const Launch at;
     const std::string run = " --nproc_per_node=8 train.py --per_device_train_batch_size 1" + model;
