@@ -90,6 +90,19 @@ refused '--beside' 'gpus=8' -- diagnose a.toml --measured 4s --beside gpus=8:fas
 refused '--ruled-out' 'did you mean "slow host"?' -- diagnose a.toml --measured 4s --ruled-out "slow hst"
 refused 'of which step' '--measured' -- diagnose a.toml
 refused '--measured' -- diagnose a.toml --measured fast
+# Rates with their units: 64 x 4096 tokens in a step of 2 s are 131,072 a second, 8,192 of each of 16 GPUs.
+for two in 2s 2s/it 0.5it/s 8192tokens/s/gpu 8.192ktok/s/gpu "131.072k tokens/s"; do
+    run 0 diagnose a.toml --measured "$two"
+    stdout_has "measured 2000.0 ms"
+done
+for rate in 400TFLOP/s 0.4PFLOPS; do
+    run 0 diagnose a.toml --measured "$rate"
+    cp .stdout "rate-${rate%%[A-Z]*}"
+done
+cmp -s rate-400 rate-0.4 || fail "400 TFLOP/s are not 0.4 PFLOP/s"
+refused '38%MFU' -- diagnose a.toml --measured 38MFU
+refused '410TFLOP/s' -- diagnose a.toml --measured 400GFLOP/s
+refused '4.31s/it' -- diagnose a.toml --measured 38
 refused 'expected more than 0' -- diagnose a.toml --measured 0s
 refused 'rows.csv' 'has 2 runs' 'rows.csv:short' -- diagnose rows.csv
 refused 'RUN' -- diagnose
