@@ -167,6 +167,15 @@ TEST_CASE("batches and chunks with which the tool would stop are problems") {
     CHECK_THAT(lines(deepspeed(100).problems), Contains("100 is no multiple of 3 sequences"));
     CHECK(deepspeed(96).problems.empty());
     CHECK_THAT(lines(deepspeed(96).open), Contains("accumulation x replicas = 32"));
+    const auto offload = [&](const std::string& ratio) {
+        return translate(
+            folder.write("o.json", R"({"train_micro_batch_size_per_gpu": 1, "zero_optimization":
+                {"stage": 3, "offload_optimizer": {"device": "cpu", "ratio": )" +
+                                       ratio + "}}}"),
+            {});
+    };
+    CHECK_THAT(lines(offload("0.3").problems), Contains("all states on the host"));
+    CHECK(offload("1.0").problems.empty());
     const auto titan = [&](int layers) {
         TranslateOptions how;
         how.model =
@@ -563,6 +572,18 @@ TEST_CASE("a file is no other tool's for words that both have") {
     const Translation t = translate(axolotl, {});
     CHECK(t.format == "axolotl");
     check_values(t, {{"workload.seq", "1024"}, {"parallelism.micro_batch", "3"}});
+}
+
+TEST_CASE("GPT-NeoX's micro-batch by DeepSpeed's name is stated") {
+    const TestFolder folder;
+    const auto t = translate(
+        folder.write("n.yml",
+                     "{\"pipe-parallel-size\": 1, \"model-parallel-size\": 2, \"num-layers\": 4, "
+                     "\"hidden-size\": 64, \"num-attention-heads\": 4, \"seq-length\": 32, "
+                     "\"max-position-embeddings\": 32, \"train_micro_batch_size_per_gpu\": 4}"),
+        {});
+    CHECK(value(t, "parallelism.micro_batch") == "4");
+    CHECK_THAT(lines(t.open), !Contains("micro-batch: not stated"));
 }
 
 TEST_CASE("what GPT-NeoX switches on beside the usual layers is a problem") {
