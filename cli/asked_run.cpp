@@ -1,9 +1,11 @@
 #include "cli/asked_run.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <random>
 
 #include <fmt/format.h>
@@ -62,31 +64,56 @@ bool holds_runs(const std::string& input) {
     return path.ends_with(".csv") || is_log(path) || std::filesystem::is_directory(path);
 }
 
-// "38%MFU", "410TFLOP/s" a GPU, "3700tokens/s/gpu", else a time. A rate may be counted wrongly.
+// The factor of "k", "t" or "" before one of `units`; 0: none of them.
+double scaled(std::string_view unit, std::initializer_list<std::string_view> units) {
+    static constexpr std::array<std::pair<std::string_view, double>, 5> factors{
+        {{"", 1}, {"k", 1e3}, {"m", 1e6}, {"t", 1e12}, {"p", 1e15}}};
+    for (const auto& [prefix, factor] : factors)
+        if (unit.starts_with(prefix) &&
+            std::ranges::find(units, unit.substr(prefix.size())) != units.end())
+            return factor;
+    return 0;
+}
+
+// The step at a rate, which may be counted wrongly; nothing if the unit is of none.
+std::optional<Seconds> step_at_rate(double value, std::string_view unit, const Experiment& e,
+                                    Observed& seen) {
+    constexpr double tera = 1e12;
+    const double ranks = rank_count(e.cluster), tokens = tokens_per_step(e),
+                 flops = scaled(unit, {"flop/s", "flops", "flop/s/gpu", "flops/gpu"}),
+                 each = scaled(unit, {"tokens/s/gpu", "tok/s/gpu"}),
+                 all = scaled(unit, {"tokens/s", "tok/s"});
+    const bool share = unit == "%mfu" || unit == "mfu";
+    if (!share && flops < tera && each + all == 0) return std::nullopt;
+    if (!(value > 0)) throw ConfigError("expected a number above 0");
+    if (unit == "mfu" && value > 1) throw ConfigError("expected a share, or percent: 38%MFU");
+    seen.stated_rate |= share || flops >= tera;
+    seen.stated_tokens |= each + all > 0;
+    seen.stated_total |= all > 0;
+    if (share)
+        return model_flops(e, tokens) / (peak(e.cluster.gpu, e.workload.dtype) *
+                                         (value / (unit == "mfu" ? 1 : 100) * ranks));
+    if (flops >= tera) return model_flops(e, tokens) / (FlopsPerSecond(value * flops) * ranks);
+    return Seconds(tokens / (value * (each > 0 ? each * ranks : all)));
+}
+
+// "38%MFU", "410TFLOP/s" a GPU, "3700tokens/s/gpu", "3.7s/it", else a time.
 Seconds step_of(const std::string& text, const Experiment& e, Observed& seen) {
     std::string word = lower_case(text);
     std::erase(word, ' ');
-    const auto ends = [&](std::string_view end) { return word.ends_with(end); };
-    const double ranks = rank_count(e.cluster), tokens = tokens_per_step(e);
-    const auto number = [&] {
-        const double value = std::strtod(word.c_str(), nullptr);
-        if (!(value > 0)) throw ConfigError("expected a number above 0");
-        return value;
-    };
-    if (ends("mfu")) {
-        seen.stated_rate = true;
-        const double share = number() / (word.find('%') == std::string::npos ? 1 : 100);
-        return model_flops(e, tokens) / (peak(e.cluster.gpu, e.workload.dtype) * (share * ranks));
+    char* behind = nullptr;
+    const double value = std::strtod(word.c_str(), &behind);
+    const std::string_view unit = behind;
+    if (const auto step = step_at_rate(value, unit, e, seen)) return *step;
+    if (unit == "it/s" && value > 0) return Seconds(1 / value);
+    if (unit == "s/it") return Seconds(value);
+    try {
+        return parse_seconds(text);
+    } catch (const ConfigError&) {
+        throw ConfigError(
+            "expected a time, 4.31s or 4.31s/it, or a rate: 38%MFU, 410TFLOP/s of a GPU, "
+            "3700tokens/s/gpu");
     }
-    if (ends("flop/s") || ends("flops")) {
-        seen.stated_rate = true;
-        return model_flops(e, tokens) / (FlopsPerSecond(number() * 1e12) * ranks);
-    }
-    seen.stated_tokens |= ends("tokens/s/gpu") || ends("tokens/s");
-    seen.stated_total |= ends("tokens/s");
-    if (ends("tokens/s/gpu")) return Seconds(tokens / (number() * ranks));
-    if (ends("tokens/s")) return Seconds(tokens / number());
-    return parse_seconds(text);
 }
 
 void take_measured(const Options& options, AskedRun& run) {

@@ -77,12 +77,12 @@ std::vector<Comparison> runs_of(const Options& options, const NamedRow& named,
     return found;
 }
 
-Case accepted(const Comparison& c, const std::string& input) {
+Case accepted(const Options& options, const Comparison& c, const std::string& input) {
     if (c.refused_because.empty()) return c.what;
     throw ConfigError(
         c.refused_because +
-        (is_log(named_row(input).path)
-             ? " What is missing is the configuration: --model EXPERIMENT (and --cluster)." +
+        (options.model.empty() && is_log(named_row(input).path)
+             ? ". What is missing is the configuration: --model EXPERIMENT (and --cluster)." +
                    steps_alone(c.what)
              : ""));
 }
@@ -160,7 +160,7 @@ NamedRow named_row(const std::string& input) {
 std::vector<Case> all_cases(const Options& options, const std::string& input) {
     std::vector<Case> cases;
     for (const Comparison& c : runs_of(options, named_row(input)))
-        cases.push_back(accepted(c, input));
+        cases.push_back(accepted(options, c, input));
     return cases;
 }
 
@@ -170,7 +170,7 @@ Case one_case(const Options& options, const std::string& input, CausesOfRows cau
     if (found.size() > 1)
         throw ConfigError(fmt::format("{}: has {} runs; expected one, as {}:{}", named.path,
                                       found.size(), named.path, found.front().what.case_id));
-    return accepted(found.front(), input);
+    return accepted(options, found.front(), input);
 }
 
 OwnSteps own_steps_of_file(const std::string& path, const Options& options, bool plain) {

@@ -1,6 +1,9 @@
 #include "cli/sweep.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
+#include <ranges>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,7 +14,9 @@
 #include "import/launch/emit.h"
 #include "model/base/errors.h"
 #include "model/base/names.h"
+#include "model/input/keys.h"
 #include "model/input/remarks.h"
+#include "model/input/split_keys.h"
 #include "reports/json.h"
 #include "reports/step_page.h"
 #include "reports/sweep_json.h"
@@ -105,6 +110,25 @@ int run_sweep(const Options& options) {
     return 0;
 }
 
+// What --set states of the layout is no choice of parallelism=all any more. What a file states is:
+// the layouts of an experiment are asked for beside its own.
+void fix_set_keys(const Options& options, std::vector<Axis>& axes) {
+    if (!varies_every_split(axes)) return;
+    using enum SplitKey;
+    static constexpr std::array walked{
+        tp, cp, pp, dp, ep, sequence_parallel, micro_batch, schedule, vp, recompute, zero, layout};
+    for (const std::string& text : options.set | std::views::reverse) {  // the last of a key counts
+        const auto [key, value] = parse_override(text);
+        const Key* const known = find_key(key);
+        const std::size_t split = known ? split_index(canonical(*known)) : split_key_count;
+        if (std::ranges::find(walked, split, [](SplitKey k) { return as_index(k); }) ==
+            walked.end())
+            continue;
+        const Axis fixed = parse_axis(key + "=" + value);
+        if (std::ranges::find(axes, fixed.key, &Axis::key) == axes.end()) axes.push_back(fixed);
+    }
+}
+
 }  // namespace
 
 void check_files_of_sweep(const Options& options) {
@@ -133,6 +157,7 @@ SweepQuestion sweep_question(const Options& asked) {
         keep_unwritten(question.experiment, parse_name<EmitFormat>(options.emit));
     for (const std::string& text : options.vary) question.axes.push_back(parse_axis(text));
     if (options.vary.empty()) question.axes.push_back(parse_axis("parallelism=all"));
+    fix_set_keys(options, question.axes);
     question.where = parse_constraints(options.where);
     question.top = options.top;
     read_objectives(question, options);

@@ -64,7 +64,13 @@ void read_batch(Document& d, Translation& t, long replicas) {
     if (global) t.set("parallelism.global_batch", integer_in(*global), global->at);
     if (global && !micro) return derive_micro_batch(*global, steps, replicas, t);
     if (global && pieces) return check_batch(*global, each, steps, replicas, t);
-    if (global && replicas == 0)
+    if (const long parts = each * std::max(1L, replicas);
+        global && integer_in(*global) % parts != 0)
+        t.problem(*global,
+                  fmt::format("{} is no multiple of {} sequences{}; DeepSpeed stops there",
+                              integer_in(*global), each,
+                              replicas > 0 ? fmt::format(" x {} replicas", replicas) : ""));
+    else if (global && replicas == 0)
         t.open.push_back(fmt::format("accumulation x replicas = {}", integer_in(*global) / each));
     if (!micro || global) return;
     if (replicas > 0)

@@ -251,6 +251,18 @@ bool ends_values(const std::string& text) {
            text.ends_with(".py") || dotted_name(text) != 0;
 }
 
+// A launcher's number of nodes or processes is one word; what stands behind it is its program.
+// "2:2" is torchrun's least and most, alike; others are as many as come.
+std::string plain_number(const std::string& name, const std::string& value) {
+    static constexpr std::array<std::string_view, 4> counts{"nnodes", "nproc_per_node", "num_nodes",
+                                                            "num_gpus"};
+    if (std::ranges::find(counts, name) == counts.end()) return value;
+    const std::string first = value.substr(0, value.find(' '));
+    const auto colon = first.find(':');
+    if (colon == std::string::npos) return first;
+    return first.substr(0, colon) == first.substr(colon + 1) ? first.substr(0, colon) : "auto";
+}
+
 }  // namespace
 
 StatedFlag flag_at(const std::vector<ShellArgument>& arguments, std::size_t& i,
@@ -281,7 +293,7 @@ Document megatron_arguments(const std::vector<ShellArgument>& arguments, const s
         const StatedFlag flag = flag_at(arguments, i, ends_values);
         const std::string name = completed(flag.name);
         // quotes in a variable, which a second shell takes off (bash -c "$CMD")
-        const std::string value = unquoted(flag.value);
+        const std::string value = plain_number(name, unquoted(flag.value));
         // --no-X switches off a boolean that is true by default. Flags whose own name in Megatron
         // begins with "no" stay.
         if (value.empty() && name.starts_with("no_") &&

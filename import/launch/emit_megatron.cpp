@@ -91,6 +91,15 @@ private:
         // megatron/core/transformer/moe/moe_layer.py refuses to train so.
         out_.refuse_unless(w.moe.experts == 0 || !repeats_sequence(p),
                            "experts with tensor parallelism (tp) and without sequence_parallel");
+        // core/transformer/transformer_config.py of 0.16.1
+        out_.refuse_unless(
+            w.moe.experts == 0 || !p.overlap_experts ||
+                (p.ep > 1 && w.mtp_layers <= 1 && (w.mtp_layers == 0 || p.pp > 1)),
+            "parallelism.overlap_experts: it needs ep above 1, and beside multi-token prediction "
+            "one such layer and a pipeline");
+        out_.refuse_unless(w.moe.experts == 0 || !w.linear_bias || etp == 1,
+                           "experts with biases over tensor-parallel ranks "
+                           "(runtime.experts.tensor_parallel)");
         out_.refuse_unless(e_.runtime.optimizer.master_weights,
                            "runtime.optimizer.master_weights = false");
         out_.refuse_unless(!shards_over_some(p) || p.zero == 3,
@@ -238,7 +247,13 @@ private:
             add("moe_expert_capacity_factor", fmt::format("{}", m.capacity_factor));
         if (m.dense_layers > 0 || m.interval > 1) add("moe_layer_freq", pattern_of_experts());
         if (m.groups > 1) numbers({"workload.moe.groups", "workload.moe.top_groups"});
-        if (m.router_bias) flag("moe_router_enable_expert_bias", true);
+        // Megatron-Core raises without (transformer_config.py of 0.16.1: __post_init__)
+        if (m.router_bias) {
+            flag("moe_router_enable_expert_bias", true);
+            add("moe_router_score_function", "sigmoid");
+        } else if (m.top_k == 1) {
+            flag("moe_router_pre_softmax", true);
+        }
         // without it Megatron-LM's experts run one by one (SequentialMLP)
         flag("moe_grouped_gemm", !lm() || e_.runtime.experts.products != ExpertProducts::each);
         add("moe_token_dispatcher_type", sends_once(e_) ? "flex" : "alltoall");

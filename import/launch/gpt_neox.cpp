@@ -162,6 +162,10 @@ Translation translate_gpt_neox(Document d, long replicas) {
     const auto* dp = t.find("parallelism.dp");
     const auto* precision = d.find("precision");
     take_deepspeed_training(d, t, dp ? t.count("parallelism.dp", 1) : replicas);
+    if (t.find("parallelism.micro_batch"))  // by DeepSpeed's name
+        std::erase_if(t.open, [](const std::string& line) {
+            return line.starts_with("sequences of a micro-batch: not stated");
+        });
     if (const auto* dtype = t.find("workload.dtype");
         precision && dtype && dtype->at.starts_with("default of ")) {
         t.set("workload.dtype",

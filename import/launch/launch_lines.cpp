@@ -217,15 +217,30 @@ std::string word_of(const ShellLaunch& launch, const std::string& flag) {
     return "";
 }
 
+// The function of Python that a run of 0.3 names by flags, or for run_train.sh by variables; two ""
+// without it.
+struct TitanFunction {
+    std::string module, config;
+};
+TitanFunction function_of(const ShellLaunch& launch) {
+    const auto variable = [&](const char* name) {
+        const auto found = launch.environment.find(name);
+        return found == launch.environment.end() ? "" : found->second;
+    };
+    if (std::ranges::any_of(launch.arguments, is_titan_script))
+        return {variable("MODULE"), variable("CONFIG")};
+    return {word_of(launch, "--module"), word_of(launch, "--config")};
+}
+
 // A run of 0.3: what its function of Python sets beside the flags is not known here.
-Document of_function(const ShellLaunch& launch, Document stated) {
+Document of_function(const TitanFunction& function, Document stated) {
     // torchtitan/trainer.py of 0.3: selective, which is by operator since then
     const std::string at = "default of torchtitan 0.3";
     stated.values.insert(stated.values.begin(),
                          {{"activation_checkpoint.mode", "selective", at},
                           {"activation_checkpoint.selective_ac_option", "op", at}});
-    stated.add("model.name", word_of(launch, "--module"), stated.path);
-    stated.add("model.flavor", word_of(launch, "--config"), stated.path);
+    stated.add("model.name", function.module, stated.path);
+    stated.add("model.flavor", function.config, stated.path);
     return stated;
 }
 
@@ -291,9 +306,9 @@ Translation translate_titan_launch(const ShellLaunch& launch, long per_node, lon
                                    const std::string& path, const TranslateOptions& options) {
     Document d{path, {}};
     add_overrides(launch, d);
-    const std::string file = titan_file(launch, d),
-                      module = file.empty() ? word_of(launch, "--module") : "";
-    d = module.empty() ? below_flags(file, d) : of_function(launch, d);
+    const std::string file = titan_file(launch, d);
+    const TitanFunction function = file.empty() ? function_of(launch) : TitanFunction{};
+    d = function.module.empty() ? below_flags(file, d) : of_function(function, d);
     // run_train.sh starts NGPU processes, 8 unless told.
     const auto gpus = launch.environment.find("NGPU");
     if (ranks == 0 && std::ranges::any_of(launch.arguments, is_titan_script))
@@ -304,10 +319,10 @@ Translation translate_titan_launch(const ShellLaunch& launch, long per_node, lon
         ranks > 0 && options.replicas == 0 && ranks % split == 0)
         t = translate_torchtitan(d, options.model, ranks / split);
     t.path = path;
-    if (!module.empty())
+    if (!function.module.empty())
         t.open.push_back(fmt::format(
             "what {} of {} sets beside the flags: only flags are read, and the defaults of 0.2",
-            word_of(launch, "--config"), module));
+            function.config, function.module));
     if (ranks > 0) {
         t.set("cluster.nodes", ranks / per_node, path);
         t.set("cluster.gpus_per_node", per_node, path);

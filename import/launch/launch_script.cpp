@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "import/launch/deepspeed.h"
 #include "import/launch/document.h"
@@ -19,6 +20,7 @@
 #include "import/launch/tool_files.h"
 #include "import/launch/trainer.h"
 #include "import/launch/variables.h"
+#include "model/base/characters.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/text_search.h"
@@ -208,10 +210,40 @@ bool concerns_megatron(const Document& d) {
     });
 }
 
+// A tool whose launches have all in a file that is not there; flags of another tool's reader would
+// be taken for its own.
+void require_file(const ShellLaunch& launch, const std::string& path) {
+    const Tool* tool = tool_started(launch.arguments);
+    if (!tool || is_of_trainer(*tool)) return;
+    std::vector<std::string> words;
+    for (const ShellArgument& a : launch.arguments) words.push_back(a.text);
+    throw ConfigError(fmt::format(
+        "{}: found a launch of {} (\"{}\") and none of its files beside {}; expected the YAML that "
+        "it reads there, by that name, or that file itself",
+        launch.arguments.front().at, tool->name,
+        fmt::format("{}", fmt::join(words, " ")).substr(0, 80), path));
+}
+
 // Programs of other tools, whose flags only look alike.
 void require_own_program(const ShellLaunch& launch) {
     if (const Tool* tool = tool_started(launch.arguments))
         require_read(*tool, launch.arguments.front().at);
+}
+
+// What a launch of Megatron-Bridge leaves to its recipe, with the program's flags of one dash ("-m
+// llama3"), which are not read.
+void name_recipe(const ShellLaunch& launch, Translation& t) {
+    const auto program = std::ranges::find_if(
+        launch.arguments, [](const ShellArgument& a) { return a.text.ends_with(".py"); });
+    std::string flags;
+    for (auto word = program; word != launch.arguments.end(); ++word)
+        if (word->text.size() > 1 && word->text[0] == '-' && is_letter(word->text[1]))
+            flags += " " + word->text +
+                     (word + 1 != launch.arguments.end() ? " " + (word + 1)->text : "");
+    t.open.push_back(fmt::format(
+        "what the recipe sets beside the overrides (parallel layout, batch, precision): taken from "
+        "Megatron-Bridge's defaults{}{}",
+        flags.empty() ? "" : "; not read:", flags));
 }
 
 // Flags of Megatron-LM and Megatron-DeepSpeed, or overrides of Megatron-Bridge's recipe.
@@ -224,6 +256,7 @@ Translation translate_flags(const ShellLaunch& launch, Document d) {
     if (dotted) drop_bridge_sections(d);
     Translation t = translate_megatron(d, dotted ? MegatronDialect::bridge : MegatronDialect::lm,
                                        machine.ranks);
+    if (dotted) name_recipe(launch, t);
     take_documents(documents, t);
     if (const auto* file = d.find("deepspeed_config"); file && documents.empty())
         t.open.push_back(
@@ -314,6 +347,7 @@ Translation translate_script(const std::string& text, const std::string& path,
         if (is_trainer_launch(launch, path)) return translate_trainer_launch(launch, path, options);
         if (const auto file = tool_file_of(launch, path); !file.empty())
             return translate_tool_launch(launch, file, d, machine_of(d), options);
+        require_file(launch, path);
         if (!concerns_megatron(d))
             throw ConfigError(fmt::format(
                 "{}: {} is launched with no flag of Megatron-LM or its relatives (as --num-layers, "

@@ -83,6 +83,20 @@ void take_overlaps(MegatronSource& s) {
              flag_text, truth(otherwise));
 }
 
+// FSDP overlaps whatever the flags say: Megatron's own switches them on for what it shards
+// (megatron-core 0.16.1, fsdp/src/megatron_fsdp/megatron_fsdp.py), PyTorch's knows none.
+void take_overlaps_of_shards(MegatronSource& s) {
+    const auto* by =
+        s.d.on("use_torch_fsdp2") ? s.d.on("use_torch_fsdp2") : s.d.on("dist.use_torch_fsdp2");
+    for (const char* name : {"use_megatron_fsdp", "dist.use_megatron_fsdp", "ddp.use_megatron_fsdp",
+                             "use_custom_fsdp"})
+        if (!by) by = s.d.on(name);
+    const long zero = s.t.count("parallelism.zero", 0);
+    if (!by || zero < 2) return;
+    s.t.set("runtime.exchanges.gradients", "always", by->at);
+    if (zero == 3) s.t.set("runtime.exchanges.parameters", "true", by->at);
+}
+
 void take_gradient_type(MegatronSource& s) {
     const auto* low = s.d.find_any({"grad_reduce_in_bf16"});
     const auto* fp32 = s.d.find_any({"grad_reduce_in_fp32", "accumulate_allreduce_grads_in_fp32"});
@@ -155,6 +169,7 @@ void take_data_parallel(MegatronSource& s) {
     take_zero(s);
     take_offload(s);
     take_overlaps(s);
+    take_overlaps_of_shards(s);
     take_gradient_type(s);
     take_buckets_and_shards(s);
     take_batch_schedule(s);

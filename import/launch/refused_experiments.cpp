@@ -46,6 +46,7 @@ bool fill_ranks(Experiment& e, bool replicas_stated) {
 bool left_open(const std::string& complaint, bool stated, bool replicas_stated) {
     const bool of_ranks = complaint.starts_with("parallelism:") ||
                           complaint.starts_with("parallelism.ep") ||
+                          complaint.starts_with("parallelism.shard") ||
                           complaint.starts_with("parallelism.global_batch");
     return (complaint.find(": missing") != std::string::npos && !stated) ||
            complaint.starts_with("cluster.") || complaint.starts_with("routing.") ||

@@ -203,8 +203,8 @@ private:
     }
 
     void keep_environment() {
-        for (const char* name : {"CONFIG_FILE", "NGPU", "MODULE", "CONFIG", "TRAIN_FILE",
-                                 "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"})
+        for (const char* name : {"CONFIG_FILE", "NGPU", "MODULE", "CONFIG", "TRAIN_FILE", "NNODES",
+                                 "NPROC_PER_NODE", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"})
             if (const auto value = variables_.value(name); !value.empty())
                 launch.environment[name] = value;
     }

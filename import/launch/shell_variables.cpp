@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <fnmatch.h>
 
 #include "import/launch/shell_parts.h"
@@ -108,23 +109,28 @@ std::optional<std::string> printed_by(const std::string& command,
 
 }  // namespace
 
-// What pwd, dirname, basename, realpath, readlink -f and echo print, with cd before them. Other
-// commands are not run.
+// What pwd, dirname, basename, realpath, readlink -f, echo and expr print, with cd before them; a
+// comment alone prints nothing. Other commands are not run.
 std::optional<std::string> ShellVariables::output(const std::string& inside, int line) {
     constexpr std::size_t longest = 1000;
     if (inside.size() > longest || inside.find_first_of("|<") != std::string::npos)
         return std::nullopt;
+    const auto commands = shell_commands(inside, file_);
     std::optional<std::string> printed;
+    if (commands.empty()) printed = "";
     std::string folder = value("PWD");
-    for (const ShellCommand& command : shell_commands(inside, file_)) {
+    for (const ShellCommand& command : commands) {
         const auto words = without_redirections(command.words);
         if (words.empty()) continue;
+        const bool sums = words[0].raw == "expr";
         std::vector<std::string> texts;
         for (auto word = words.begin() + 1; word != words.end(); ++word)
-            if (!word->raw.starts_with('-'))
+            if (sums || !word->raw.starts_with('-'))
                 texts.push_back(text_of({word->raw, line + word->line - 1}));
         if (words[0].raw == "cd")
             folder = under(folder, texts.empty() ? "" : texts[0]);
+        else if (sums)
+            printed = sum(fmt::format("{}", fmt::join(texts, " ")), line);
         else if (!(printed = printed_by(words[0].raw, texts, folder)))
             return std::nullopt;
     }
@@ -314,7 +320,8 @@ Pieces ShellVariables::dollar(const std::string& raw, std::size_t& i, int line) 
         if (raw[begin + 1] == '{') return parameter(inside, line);
         if (inside.starts_with("echo ") && inside.find_first_of("|;&<>") == std::string::npos)
             return {{joined(array(inside.substr(5), line)), place(line)}};
-        if (const auto printed = output(inside, line)) return {{*printed, place(line)}};
+        if (const auto printed = output(inside, line))
+            return printed->empty() ? Pieces{} : Pieces{{*printed, place(line)}};
         depends_on_unknown_ = true;
         if (unknown_.insert(inside).second)
             unknown_texts_.push_back(fmt::format("$({}) ({})", inside.substr(0, 40), place(line)));
@@ -374,8 +381,9 @@ Pieces ShellVariables::pieces_of(const ShellWord& word) {
             built.add(dollar(raw, i, word.line));
         } else if (c == '`' && close != std::string::npos) {
             std::size_t end = 0;
-            built.add(
-                joined(dollar("$(" + raw.substr(i + 1, close - i - 1) + ")", end, word.line)));
+            const auto printed =
+                joined(dollar("$(" + raw.substr(i + 1, close - i - 1) + ")", end, word.line));
+            if (!printed.empty()) built.add(printed);
             i = close;
         } else if (c == '\'' && !in_double) {
             built.add(raw.substr(i + 1, close - i - 1));

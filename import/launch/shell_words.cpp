@@ -59,7 +59,8 @@ private:
         const int began = line_;
         copy();
         while (here() != mark) {
-            if (at_ >= text_.size()) unclosed(mark == '"' ? "a \"" : "a '", began);
+            if (at_ >= text_.size())
+                unclosed(mark == '"' ? "a \"" : mark == '`' ? "a `" : "a '", began);
             if (mark == '"' && here() == '\\' && at_ + 1 < text_.size()) copy();
             if (mark == '"' && here() == '$' && here(1) == '(') {
                 copy();
@@ -169,7 +170,7 @@ void Splitter::step() {
         ++at_;
     } else if (c == '#' && !open_) {
         skip_comment();
-    } else if (is_one_of(c, "\"'")) {
+    } else if (is_one_of(c, "\"'`")) {
         quote(c);
     } else if (c == '$' && is_one_of(here(1), "{(")) {
         copy();

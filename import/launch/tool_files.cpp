@@ -106,8 +106,8 @@ void take_entry(Tool& tool, const std::string& name, const TomlEntry& entry,
         tool.*list->second = list_of(entry);
     } else if (name == "like") {
         take_like(tool, text_of(entry), entry, others);
-    } else if (name == "programs") {
-        tool.programs = words_in(entry);
+    } else if (name == "programs" || name == "adapters") {
+        (name == "programs" ? tool.programs : tool.adapters) = words_in(entry);
     } else {
         throw ConfigError(entry.key_at + ": " + name + " is no part of a tool");
     }

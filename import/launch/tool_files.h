@@ -36,6 +36,8 @@ struct Tool {
     std::string refused;
     // programs that are of the tool, and what the forecast of each is without
     std::vector<std::pair<std::string, std::string>> programs;
+    // a name and a word of it with which flags of adapters count, "" = not stated; none: always
+    std::vector<std::pair<std::string, std::string>> adapters;
     std::vector<ToolKey> keys;
 };
 

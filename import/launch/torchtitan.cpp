@@ -98,6 +98,10 @@ void take_chunks(const NamedValue* modules, const NamedValue* each, const Lighte
                  long pp, Translation& t) {
     const long layers = t.layers();
     const auto chunks = [&](long all, const NamedValue& by) {
+        if (all % pp != 0)
+            t.problem(by, fmt::format("{} chunks of layers cannot be dealt to {} stages alike; "
+                                      "torchtitan stops there",
+                                      all, pp));
         t.set("parallelism.vp", std::max(1L, all / pp), by.at);
     };
     if (modules)

@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 #include <set>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -79,17 +80,45 @@ void name_distribution(Document& d) {
         if (const auto* v = d.on(flag)) d.add("distributed_type", type, v->at);
 }
 
+// A flag's value that is JSON itself, where others name a file (training_args.py:
+// _VALID_DICT_FIELDS).
+bool is_json_itself(const std::string& value) { return value.starts_with('{'); }
+
 // The values of a file that the launch names, before those that `d` has, which override them.
 void put_below(Document& d, const NamedValue& named, const std::string& prefix, Translation& t) {
-    const auto path = found_file(named.value, t.path);
-    if (path.empty()) {
+    const bool itself = is_json_itself(named.value);
+    const auto path = itself ? "" : found_file(named.value, t.path);
+    if (path.empty() && !itself) {
         t.open.push_back(fmt::format("{} ({}): {} is not there: what it says is not known",
                                      named.name, named.at, named.value));
         return;
     }
-    Document file = read_named(path);
-    for (NamedValue& value : file.values) value.name.insert(0, prefix);
+    Document file = itself ? read_json_or_yaml(named.value, named.at) : read_named(path);
+    for (NamedValue& value : file.values) {
+        value.name.insert(0, prefix);
+        if (itself) value.at = named.at;
+    }
     d.values.insert(d.values.begin(), file.values.begin(), file.values.end());
+}
+
+// "cutoff_len=4096" behind the file that a program reads, which counts above it (LLaMA-Factory
+// 0.9.5, hparams/parser.py: read_args).
+void put_words_above(std::span<const ShellArgument> words, Document& d) {
+    for (const auto& [text, at] : words)
+        if (const auto equals = text.find('='); equals != std::string::npos && text[0] != '-')
+            d.add(text.substr(0, equals), text.substr(equals + 1), at);
+}
+
+// What its launcher takes from the environment (LLaMA-Factory 0.9.5, launcher.py).
+void take_environment(const ShellLaunch& launch, Document& launcher, const std::string& path) {
+    if (std::ranges::none_of(launch.arguments, [](const ShellArgument& a) {
+            return std::filesystem::path(a.text).filename() == "llamafactory-cli";
+        }))
+        return;
+    for (const auto& [variable, flag] :
+         {std::pair{"NPROC_PER_NODE", "nproc_per_node"}, {"NNODES", "nnodes"}})
+        if (const auto found = launch.environment.find(variable); found != launch.environment.end())
+            launcher.add(flag, found->second, fmt::format("{}, {}", path, variable));
 }
 
 // Flags of the launcher, then of the program, each above the files that it names.
@@ -107,12 +136,16 @@ Document launched_values(const ShellLaunch& launch, Translation& t) {
     if (const auto* file = launcher.find("config_file"))
         put_below(launcher, NamedValue(*file), "", t);
     name_distribution(launcher);
+    take_environment(launch, launcher, t.path);
     Document program = megatron_arguments({split, all.end()}, t.path);
     if (const auto* file = program.find("config"); file && is_configuration(file->value))
         put_below(program, NamedValue(*file), "", t);
-    if (split != all.end() && is_configuration(split->text))
+    if (split != all.end() && !split->text.starts_with("--") && is_configuration(split->text)) {
         put_below(program, {"configuration", split->text, split->at}, "", t);
-    if (const auto* file = program.find("fsdp_config"); file && is_configuration(file->value))
+        put_words_above({split + 1, all.end()}, program);
+    }
+    if (const auto* file = program.find("fsdp_config");
+        file && (is_configuration(file->value) || is_json_itself(file->value)))
         put_below(program, NamedValue(*file), "fsdp_config.", t);
     launcher.values.insert(launcher.values.end(), program.values.begin(), program.values.end());
     return launcher;
@@ -219,9 +252,24 @@ void take_batch_below(Document& json, Document& d, Translation& t) {
     }
 }
 
-void take_deepspeed(Document json, const std::string& mixed, const std::string& model,
-                    Translation& t) {
-    fill_automatic(json, mixed, hidden_of(t, model));
+// A precision that the configuration has no section for is switched on there by the launch; one
+// that contradicts it stops (accelerate 1.15, utils/dataclasses.py: set_mixed_precision).
+void add_precision(Document& json, const Setting& mixed, Translation& t) {
+    if (mixed.value == "none") return;
+    const bool half = mixed.value == "fp16";
+    const std::string own = half ? "fp16" : "bf16", other = half ? "bf16" : "fp16";
+    if (std::ranges::none_of(json.values, [&](const NamedValue& v) {
+            return v.name == own || v.name.starts_with(own + ".");
+        }))
+        json.add(own + ".enabled", "true", mixed.at);
+    if (const auto* on = json.find(other + ".enabled"); on && lower_case(on->value) == "true")
+        t.problem(*on, fmt::format("but {} by the launch ({}); accelerate stops there", mixed.value,
+                                   mixed.at));
+}
+
+void take_deepspeed(Document json, const Setting& mixed, const std::string& model, Translation& t) {
+    add_precision(json, mixed, t);
+    fill_automatic(json, mixed.value, hidden_of(t, model));
     Translation own{.path = json.path, .format = "DeepSpeed"};
     take_deepspeed_training(json, own, 0);
     leave_rest(json, own);
@@ -242,6 +290,7 @@ void take_deepspeed(Document json, const std::string& mixed, const std::string& 
 std::vector<Document> deepspeed_file(Document& d, Translation& t) {
     for (const char* name : {"deepspeed", "deepspeed_config_file"}) {
         const auto* file = d.find(name);
+        if (file && is_json_itself(file->value)) return {read_json_or_yaml(file->value, file->at)};
         if (!file || !is_configuration(file->value)) continue;
         if (const auto path = found_file(file->value, t.path); !path.empty())
             return {read_named(path)};
@@ -252,7 +301,7 @@ std::vector<Document> deepspeed_file(Document& d, Translation& t) {
 void decide_deepspeed(const Decisions& what, const std::vector<Document>& files,
                       const std::string& model, Document& d, Translation& t) {
     t.framework = "deepspeed-transformers";
-    if (!files.empty()) return take_deepspeed(files.front(), what.mixed.value, model, t);
+    if (!files.empty()) return take_deepspeed(files.front(), what.mixed, model, t);
     // accelerate without a file of DeepSpeed's (utils/dataclasses.py: DeepSpeedPlugin)
     conclude("workload.dtype", what.is_mixed() ? what.mixed.value : "fp32", what.mixed, t);
     const auto* file = d.find_any({"deepspeed", "deepspeed_config_file"});
@@ -360,6 +409,21 @@ void name_targets(Document& d) {
                 value.value = "all-linear";
 }
 
+// LoRA's flags count only where the tool's switch asks for adapters.
+void drop_adapters(const Tool& tool, Document& d, Translation& t) {
+    const auto holds = [&](const auto& pair) {
+        const auto* v = d.find(pair.first);
+        return pair.second == (v ? lower_case(v->value) : "");
+    };
+    if (tool.adapters.empty() || std::ranges::any_of(tool.adapters, holds)) return;
+    for (NamedValue& value : d.values) {
+        if (!value.name.starts_with("lora_") || value.null) continue;
+        value.null = value.used = true;
+        t.ignored.push_back(fmt::format("{} ({}): {} asks for no adapters", value.name, value.at,
+                                        tool.adapters.front().first));
+    }
+}
+
 // A flag that no rule knows is a problem if its name is of what changes a step.
 void judge_rest(Document& d, Translation& t) {
     name_unmodelled(d, t);
@@ -382,6 +446,7 @@ Translation read_values(const Tool& tool, Document d, Translation t, const Trans
     flatten_tables(d);
     split_fsdp_words(d);
     name_targets(d);
+    drop_adapters(tool, d, t);
     const auto files = deepspeed_file(d, t);
     for (Document json : files) take_batch_below(json, d, t);
     if (const auto* flag = d.find("deepspeed"); flag && lower_case(flag->value) != "false")

@@ -46,6 +46,7 @@ struct RecordedRun {
     // bytes of the rank that uses most, allocated (or what the log calls memory) and reserved; 0 =
     // not stated
     double memory = 0, reserved = 0;
+    double tokens_per_s = 0;  // of each GPU, the median over steady steps; 0 = not stated
 };
 
 bool is_input(const Sample& s) {
@@ -63,6 +64,7 @@ void take(RecordedRun& run, const Sample& s) {
     if (s.unit == "B" && s.phase == "memory") run.memory = std::max(run.memory, s.value);
     if (s.unit == "B" && s.phase == "memory_reserved")
         run.reserved = std::max(run.reserved, s.value);
+    if (s.phase == "tokens_per_s" && s.rank == -1 && s.step < 0) run.tokens_per_s = s.value;
     if (s.unit != "s") return;
     if (s.phase == "step" && s.rank == -1) run.step_rows[s.step] = row_hash(s);
     const PhaseId id{s.phase, s.rank};
@@ -180,6 +182,19 @@ Experiment base_of(const std::string& preset, const std::string& cluster) {
                       ": names no machine; expected --cluster NAME (stepcast list presets)");
 }
 
+// The step of a log that states rates alone, in tokens of each GPU, by the tokens that the
+// experiment gives a GPU.
+std::optional<Seconds> step_of_rate(const RecordedRun& run, const Experiment& e,
+                                    std::vector<std::string>& assumptions) {
+    if (run.tokens_per_s <= 0) return std::nullopt;
+    const double tokens = real(sequences_of_step(e.parallelism)) * real(e.workload.seq) /
+                          real(ranks_of_all(e.parallelism));
+    assumptions.push_back(fmt::format(
+        "the log has tokens/s alone: its step is that of the experiment's {:.0f} tokens a GPU",
+        tokens));
+    return Seconds(tokens / run.tokens_per_s);
+}
+
 Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::string& preset,
                    const std::string& cluster, bool chosen) {
     Case found;
@@ -201,10 +216,11 @@ Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::st
         found.case_id += fmt::format(" {} {}", key.substr(key.find_last_of('.') + 1), value);
         found.x = value;
     }
-    const auto step = measured(run, {"step", -1}, group, chosen);
+    found.experiment = read_experiment(preset, overrides);
+    auto step = measured(run, {"step", -1}, group, chosen);
+    if (!step) step = step_of_rate(run, found.experiment, found.assumptions);
     if (!step) throw ConfigError("has no rows of phase step and rank -1");
     found.measured_step = *step;
-    found.experiment = read_experiment(preset, overrides);
     const Parallelism& p = found.experiment.parallelism;
     const int batch = sequences_of_step(p);
     found.measured_sequences = static_cast<int>(run.global_batch);

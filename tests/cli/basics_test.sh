@@ -127,7 +127,7 @@ run 0 simulate ds.json "${on_dgx[@]}" --gpus 16 --emit deepspeed
 stdout_has '"train_batch_size": 128'
 echo '{"train_micro_batch_size_per_gpu": 8, "train_batch_size": 63, "bf16": {"enabled": true}}' >ds.json
 run 1 simulate ds.json "${on_dgx[@]}" --gpus 8
-stderr_has 'ds.json, translated:12:16: parallelism.global_batch: 63 is no multiple'
+stderr_has 'ds.json, translated:13:16: parallelism.global_batch: 63 is no multiple'
 
 # Sisters are fitted with the rows of all of them; leaving one out says so.
 printf 'gpu,m,n,k,dtype,time_us\nA100-SXM4-80GB,4096,4096,4096,bf16,600\n' >products.csv

@@ -25,6 +25,16 @@ done
 run 0 $systems
 stdout_has "ranked by one draw of the routing"
 
+# What --set states of the layout is fixed, by its short name as well; a --vary of the key counts above it.
+eight="llama3-8b --cluster H100 --gpus 8 --framework megatron-core --set seq=4096 --set global_batch=64 --top 2"
+run 0 sweep $eight --set tp=4 --set parallelism.micro_batch=1
+stdout_has "tp = 4"
+stdout_has "micro_batch = 1"
+run 0 sweep $eight --vary parallelism=all --set tp=4 --vary tp=8
+stdout_has "1   8   1"
+run 1 sweep $eight --set pp=3
+stderr_has "none of"
+
 # The least machines for a training.
 run 0 sweep llama3_8b_h100_fsdp --set parallelism.global_batch=64 --vary parallelism.dp=rest --vary cluster.nodes=1,2,4 --tokens 1B --within 5d
 stdout_has "are the least that end within 5.0 d"

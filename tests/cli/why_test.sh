@@ -90,6 +90,19 @@ refused '--beside' 'gpus=8' -- diagnose a.toml --measured 4s --beside gpus=8:fas
 refused '--ruled-out' 'did you mean "slow host"?' -- diagnose a.toml --measured 4s --ruled-out "slow hst"
 refused 'of which step' '--measured' -- diagnose a.toml
 refused '--measured' -- diagnose a.toml --measured fast
+# Rates with their units: 64 x 4096 tokens in a step of 2 s are 131,072 a second, 8,192 of each of 16 GPUs.
+for two in 2s 2s/it 0.5it/s 8192tokens/s/gpu 8.192ktok/s/gpu "131.072k tokens/s"; do
+    run 0 diagnose a.toml --measured "$two"
+    stdout_has "measured 2000.0 ms"
+done
+for rate in 400TFLOP/s 0.4PFLOPS; do
+    run 0 diagnose a.toml --measured "$rate"
+    cp .stdout "rate-${rate%%[A-Z]*}"
+done
+cmp -s rate-400 rate-0.4 || fail "400 TFLOP/s are not 0.4 PFLOP/s"
+refused '38%MFU' -- diagnose a.toml --measured 38MFU
+refused '410TFLOP/s' -- diagnose a.toml --measured 400GFLOP/s
+refused '4.31s/it' -- diagnose a.toml --measured 38
 refused 'expected more than 0' -- diagnose a.toml --measured 0s
 refused 'rows.csv' 'has 2 runs' 'rows.csv:short' -- diagnose rows.csv
 refused 'RUN' -- diagnose
@@ -108,6 +121,13 @@ stderr_has "What is missing is the configuration: --model EXPERIMENT"
 run 0 diagnose train.log --model a.toml
 stdout_has "checkpoints"
 
+
+# A log with rates alone: 64 x 4096 tokens over 16 GPUs at 8192 tokens/s are 2 s.
+for step in $(seq 10 10 90); do
+    echo "[rank0]:step: $step  loss: 7.7  memory: 44.00GiB(46%)  tps: 8,192  tflops: 95.5  mfu: 9.6%"
+done >rates.log
+run 0 diagnose a.toml --log rates.log
+stdout_has "measured 2000.0 ms"
 
 # A log of another run than the configuration's, and two answers to what the step is.
 sed 's/global batch size: 64/global batch size: 128/' train.log >other.log

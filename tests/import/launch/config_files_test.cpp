@@ -153,6 +153,80 @@ TEST_CASE(
                Contains("block_parallel_size"));
 }
 
+// 100 = 3 x accumulation x replicas has no whole solution; 96 has, with as many as 32. With 9
+// layers and the two ends, chunks of 2 are ceil(11 / 2) = 6, which 4 stages cannot share.
+TEST_CASE("batches and chunks with which the tool would stop are problems") {
+    const TestFolder folder;
+    const auto deepspeed = [&](int global) {
+        return translate(
+            folder.write("b.json", fmt::format(R"({{"train_micro_batch_size_per_gpu": 3,
+                "train_batch_size": {}, "zero_optimization": {{"stage": 1}}}})",
+                                               global)),
+            {});
+    };
+    CHECK_THAT(lines(deepspeed(100).problems), Contains("100 is no multiple of 3 sequences"));
+    CHECK(deepspeed(96).problems.empty());
+    CHECK_THAT(lines(deepspeed(96).open), Contains("accumulation x replicas = 32"));
+    const auto offload = [&](const std::string& ratio) {
+        return translate(
+            folder.write("o.json", R"({"train_micro_batch_size_per_gpu": 1, "zero_optimization":
+                {"stage": 3, "offload_optimizer": {"device": "cpu", "ratio": )" +
+                                       ratio + "}}}"),
+            {});
+    };
+    CHECK_THAT(lines(offload("0.3").problems), Contains("all states on the host"));
+    CHECK(offload("1.0").problems.empty());
+    const auto titan = [&](int layers) {
+        TranslateOptions how;
+        how.model =
+            folder.write("m.toml", fmt::format("kind = \"transformer\"\nlayers = {}\nhidden = "
+                                               "64\nheads = 4\nffn = 256\nvocab = 100\nseq = 16\n",
+                                               layers));
+        return translate(
+            folder.write("t.toml",
+                         "[model]\nname = \"a\"\nflavor = \"b\"\n[parallelism]\n"
+                         "pipeline_parallel_degree = 4\npipeline_parallel_schedule = "
+                         "\"Interleaved1F1B\"\npipeline_parallel_layers_per_stage = 2\n"),
+            how);
+    };
+    CHECK_THAT(lines(titan(9).problems),
+               Contains("6 chunks of layers cannot be dealt to 4 stages alike"));
+    CHECK(titan(14).problems.empty());  // ceil(16 / 2) = 8
+    CHECK(value(titan(14), "parallelism.vp") == "2");
+}
+
+// Gradients that are freed while the backward runs, and a recipe's own layout.
+TEST_CASE("updates in the backward, and what a recipe sets beside its overrides, are named") {
+    const TestFolder folder;
+    const auto tune = translate(
+        folder.write("t.yaml",
+                     "model:\n  _component_: torchtune.models.llama3.lora_llama3_8b\n  "
+                     "apply_lora_to_mlp: True\n  lora_rank: 8\ntokenizer:\n  _component_: x\n"
+                     "batch_size: 2\noptimizer_in_bwd: True\n"),
+        {});
+    CHECK_THAT(lines(tune.problems),
+               Contains("optimizer_in_bwd") && Contains("keeps all gradients"));
+    CHECK(value(tune, "workload.adapter_on") == "linear");
+    const auto bridge = translate(
+        folder.write("b.sh",
+                     "torchrun --nproc_per_node=8 --nnodes=8 run_script.py -m llama3 -c fp8_cs "
+                     "model.tensor_model_parallel_size=4 train.global_batch_size=256\n"),
+        {});
+    CHECK_THAT(lines(bridge.open), Contains("what the recipe sets beside the overrides") &&
+                                       Contains("not read: -m llama3 -c fp8_cs"));
+    folder.write("r.yaml",
+                 "model:\n  _component_: torchtune.models.llama3.llama3_8b\ntokenizer:\n  "
+                 "_component_: x\nbatch_size: 2\n");
+    check_values(translate(folder.write("r.sh",
+                                        "tune run --nnodes 2 --nproc_per_node 8 "
+                                        "full_finetune_distributed --config r.yaml batch_size=4\n"),
+                           {}),
+                 {{"cluster.nodes", "2"},
+                  {"cluster.gpus_per_node", "8"},
+                  {"parallelism.micro_batch", "4"},
+                  {"parallelism.global_batch", "64"}});
+}
+
 TEST_CASE("a reader that takes less than it leaves says so, and one that takes nothing refuses") {
     const TestFolder folder;
     const auto first = [&](const std::string& text) {
@@ -498,6 +572,18 @@ TEST_CASE("a file is no other tool's for words that both have") {
     const Translation t = translate(axolotl, {});
     CHECK(t.format == "axolotl");
     check_values(t, {{"workload.seq", "1024"}, {"parallelism.micro_batch", "3"}});
+}
+
+TEST_CASE("GPT-NeoX's micro-batch by DeepSpeed's name is stated") {
+    const TestFolder folder;
+    const auto t = translate(
+        folder.write("n.yml",
+                     "{\"pipe-parallel-size\": 1, \"model-parallel-size\": 2, \"num-layers\": 4, "
+                     "\"hidden-size\": 64, \"num-attention-heads\": 4, \"seq-length\": 32, "
+                     "\"max-position-embeddings\": 32, \"train_micro_batch_size_per_gpu\": 4}"),
+        {});
+    CHECK(value(t, "parallelism.micro_batch") == "4");
+    CHECK_THAT(lines(t.open), !Contains("micro-batch: not stated"));
 }
 
 TEST_CASE("what GPT-NeoX switches on beside the usual layers is a problem") {

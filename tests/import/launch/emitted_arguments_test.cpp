@@ -106,3 +106,35 @@ TEST_CASE("what is emitted are arguments of the tool's own list, with values of 
         CHECK(2 * met.size() > types.size());
     }
 }
+
+// megatron-core 0.16.1, core/transformer/transformer_config.py: __post_init__ raises for a bias of
+// the router without the sigmoid, for one expert of softmax without its softmax before, and for
+// biases of experts that tensor parallelism splits.
+TEST_CASE("scripts have what Megatron-Core's configuration raises without") {
+    const auto with = [](const std::string& preset, std::vector<Override> keys) {
+        keys.insert(keys.begin(), {{"framework.preset", "megatron-core"},
+                                   {"cluster.preset", "dgx-h100"},
+                                   {"workload.seq", "4096"},
+                                   {"parallelism.dp", "8"}});
+        return read_experiment(preset, keys);
+    };
+    const auto text = [](const Experiment& e) { return emit(e, EmitFormat::megatron).text; };
+    using Catch::Matchers::Contains;
+    CHECK_THAT(text(with("deepseek-v3", {})), Contains("--moe-router-score-function sigmoid"));
+    CHECK_THAT(text(with("mixtral-8x7b", {})),
+               !Contains("--moe-router-score-function") && !Contains("--moe-router-pre-softmax"));
+    CHECK_THAT(text(with("mixtral-8x7b", {{"workload.moe.top_k", "1"}})),
+               Contains("--moe-router-pre-softmax"));
+    const std::vector<Override> two{{"parallelism.tp", "2"},
+                                    {"parallelism.dp", "4"},
+                                    {"parallelism.sequence_parallel", "true"}};
+    std::vector<Override> whole = two;
+    whole.push_back({"runtime.experts.tensor_parallel", "none"});
+    const std::vector<Override> overlap{{"parallelism.overlap_experts", "true"}};
+    CHECK_THROWS_WITH(text(with("mixtral-8x7b", overlap)), Contains("it needs ep above 1"));
+    std::vector<Override> sent = overlap;
+    sent.push_back({"parallelism.ep", "8"});
+    CHECK_THAT(text(with("mixtral-8x7b", sent)), Contains("--overlap-moe-expert-parallel-comm"));
+    CHECK_THROWS_WITH(text(with("gpt-oss-120b", two)), Contains("experts with biases"));
+    CHECK_THAT(text(with("gpt-oss-120b", whole)), Contains("--expert-tensor-parallel-size 1"));
+}

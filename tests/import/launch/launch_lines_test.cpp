@@ -455,8 +455,45 @@ TEST_CASE("torchtitan's launcher names a TOML file, and flags override it") {
               .count("cluster.nodes", 0) == 2);
     CHECK_THAT(complaint([&] { with("CONFIG_FILE=configs/gone.toml ./run_train.sh"); }),
                Contains("configs/gone.toml is not there"));
-    CHECK_THAT(complaint([&] { with("MODULE=llama3 CONFIG=llama3_8b ./run_train.sh"); }),
+    check_values(
+        with("NGPU=16 MODULE=llama3 CONFIG=llama3_8b ./run_train.sh --training.seq_len 4096 "
+             "--parallelism.tensor_parallel_degree 4"),
+        {{"workload.preset", "llama3-8b"},
+         {"workload.seq", "4096"},
+         {"parallelism.tp", "4"},
+         {"cluster.gpus_per_node", "16"}});
+    CHECK_THAT(complaint([&] { with("NGPU=8 ./run_train.sh"); }),
                Contains("names neither a TOML file nor a function"));
+}
+
+// megatron-core 0.16.1: Megatron's own FSDP switches on what it overlaps by what it shards;
+// PyTorch's knows no such flag. 32 GPUs in 2 replicas of shards are 16 ranks a shard, 32 of
+// torchtitan's replicas.
+TEST_CASE("sharded data parallelism overlaps without being told") {
+    const std::string run =
+        "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 64 "
+        "--num-attention-heads 4 --seq-length 64 --max-position-embeddings 64 --micro-batch-size "
+        "1 ";
+    const auto overlaps = [&](const std::string& flags) {
+        const Translation t = read(run + flags + "\n");
+        return value(t, "runtime.exchanges.gradients") + " " +
+               value(t, "runtime.exchanges.parameters");
+    };
+    CHECK(overlaps("--use-torch-fsdp2") == "always true");
+    CHECK(overlaps("--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params") ==
+          "always true");
+    CHECK(overlaps("--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads") ==
+          "always false");
+    CHECK(overlaps("--use-megatron-fsdp --data-parallel-sharding-strategy optim") == "never false");
+    CHECK(overlaps("--use-distributed-optimizer") == "never false");
+    const TestFolder folder;
+    const Translation titan = translate(
+        folder.write("run.sh",
+                     "torchrun --nproc_per_node=8 --nnodes=4 -m torchtitan.train --module llama3 "
+                     "--config llama3_8b --parallelism.data_parallel_replicate_degree 2\n"),
+        {});
+    CHECK(value(titan, "parallelism.shard") == "16");
+    CHECK(titan.problems.empty());
 }
 
 TEST_CASE("a launch of no known program is named, with what to say instead") {

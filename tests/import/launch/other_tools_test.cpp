@@ -165,6 +165,18 @@ TEST_CASE("litgpt's programs have batches, recompute and shards of their own") {
                                {"runtime.kernels", ""}});
 }
 
+// litgpt's flags have a section like Megatron-Bridge's overrides, as which they were read.
+TEST_CASE("a launch whose file is not there is no other tool's") {
+    const TestFolder folder;
+    for (const std::string line :
+         {"litgpt pretrain pythia-1b --config gone.yaml --train.micro_batch_size 8 --num_nodes 2",
+          "tune run --nproc_per_node 4 lora_finetune_distributed --config llama3_1/8B_lora"}) {
+        const std::string said = refusal(folder, "run.sh", line + "\n");
+        INFO(line);
+        CHECK_THAT(said, Contains("none of its files beside") && Contains(line.substr(0, 20)));
+    }
+}
+
 // llm-foundry 0.22.0 and Composer 0.32.1: without fsdp_config there are replicas; ffn_type mptglu
 // has a gate, norm_type is the norm, hybrid shards are of one node.
 TEST_CASE("llm-foundry's shards, gates, norms and heads are those that its file states") {

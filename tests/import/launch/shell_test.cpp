@@ -4,6 +4,7 @@
 #include "import/launch/shell_launch.h"
 
 using namespace stepcast;
+using Catch::Matchers::Contains;
 
 namespace {
 
@@ -122,6 +123,18 @@ TEST_CASE("sums with brackets and choices; one that cannot be read is named, not
     const auto unread = launched("torchrun train.py --g $((16#ff))\n");
     REQUIRE(unread.unknown.size() == 1);
     CHECK(unread.unknown[0] == "$((16#ff)) (run.sh:1)");
+}
+
+// 64 / 8 = 8 replicas x 4 = 32; a comment in backticks, as people put it into a long command, is
+// nothing.
+TEST_CASE("backticks are one word, expr is a sum, and a comment in them is no argument") {
+    CHECK(
+        flags(
+            "D=$(expr 64 / 8)\nG=`expr $D \\* 4`\ntorchrun train.py --g $G --h `expr $G - 2`\n") ==
+        "--g 32 --h 30");
+    CHECK(flags("torchrun train.py --bf16 True `# mixed` \\\n  --a 1 `# one` --b 2\n") ==
+          "--bf16 True --a 1 --b 2");
+    CHECK_THROWS_WITH(launched("torchrun train.py --a `echo 1\n"), Contains("a ` is not closed"));
 }
 
 TEST_CASE(

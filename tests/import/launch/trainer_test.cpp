@@ -395,6 +395,119 @@ TEST_CASE("QLoRA's frozen weights in four bits are read from each tool") {
     CHECK_THAT(lines(eight.problems), Contains("load_in_8bit"));
 }
 
+// transformers 5.24, accelerate 1.15: what has no section is switched on by the launch, what
+// contradicts it stops.
+TEST_CASE("the launch's precision holds where DeepSpeed's file has no section for it") {
+    const Launch at;
+    at.folder.write("plain.json", R"({"zero_optimization": {"stage": 2}})");
+    at.folder.write("half.json",
+                    R"({"zero_optimization": {"stage": 2}, "fp16": {"enabled": true}})");
+    const std::string run = "deepspeed --num_gpus 8 train.py" + model;
+    CHECK(value(at.read(run + " --deepspeed plain.json --bf16"), "workload.dtype") == "bf16");
+    CHECK(value(at.read(run + " --deepspeed plain.json --fp16"), "workload.dtype") == "fp16");
+    CHECK(value(at.read(run + " --deepspeed plain.json"), "workload.dtype") == "fp32");
+    CHECK(value(at.read(run + " --deepspeed half.json"), "workload.dtype") == "fp16");
+    CHECK_THAT(
+        lines(at.read(run + " --deepspeed half.json --bf16").problems),
+        Contains("half.json:1): but bf16 by the launch") && Contains("accelerate stops there"));
+    CHECK_THAT(lines(at.read(run + " --deepspeed=half.json --fp16").open), !Contains("half.json"));
+}
+
+TEST_CASE("JSON in place of a file's name is read as the file would be") {
+    const auto t = Launch().read(
+        "torchrun --nproc_per_node 8 train.py --bf16 --fsdp full_shard --fsdp_config "
+        "'{\"activation_checkpointing\": true, \"reshard_after_forward\": \"shard_grad_op\"}'" +
+        model);
+    check_values(t, {{"parallelism.recompute", "full"}, {"parallelism.zero", "2"}});
+    const auto deep = Launch().read(
+        "torchrun --nproc_per_node 8 train.py --bf16 --deepspeed "
+        "'{\"zero_optimization\": {\"stage\": 1}}'" +
+        model);
+    check_values(deep, {{"parallelism.zero", "1"}, {"workload.dtype", "bf16"}});
+    CHECK(deep.framework == "deepspeed-transformers");
+}
+
+// LLaMA-Factory 0.9.5: hparams/parser.py, launcher.py. 2 nodes x 4 x 2 sequences x 8 = 128.
+TEST_CASE("words behind LLaMA-Factory's file count above it, and its launcher's variables") {
+    const Launch at;
+    at.folder.write("run.yaml",
+                    "model_name_or_path: meta-llama/Llama-3.1-8B\nstage: sft\nfinetuning_type: "
+                    "full\nlora_rank: 8\ncutoff_len: 2048\nper_device_train_batch_size: 1\n"
+                    "gradient_accumulation_steps: 8\nbf16: true\n");
+    const auto t = at.read(
+        "FORCE_TORCHRUN=1 NNODES=2 NPROC_PER_NODE=4 llamafactory-cli train run.yaml "
+        "cutoff_len=16384 per_device_train_batch_size=2");
+    check_values(t, {{"workload.seq", "16384"},
+                     {"parallelism.micro_batch", "2"},
+                     {"parallelism.global_batch", "128"},
+                     {"workload.adapter_rank", "0"},  // full: lora_rank does not count
+                     {"cluster.nodes", "2"},
+                     {"cluster.gpus_per_node", "4"}});
+}
+
+// Without its switch a tool trains all weights, whatever lora_r says.
+TEST_CASE("adapters are those of the tool's switch") {
+    const Launch at;
+    const auto axolotl = [&](const std::string& more) {
+        return translate(at.folder.write("a.yml",
+                                         "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 2048\n"
+                                         "micro_batch_size: 1\nlora_r: 32\nlora_alpha: 16\n" +
+                                             more),
+                         {});
+    };
+    for (const char* none : {"", "adapter:\n"}) {
+        const auto all = axolotl(none);
+        CHECK(value(all, "workload.adapter_rank").empty());
+        CHECK_THAT(lines(all.ignored), Contains("lora_r") && Contains("adapter asks for no"));
+    }
+    check_values(axolotl("adapter: lora\nlora_target_modules: [q_proj, up_proj, down_proj]\n"),
+                 {{"workload.adapter_rank", "32"}, {"workload.adapter_on", "linear"}});
+    check_values(axolotl("adapter: qlora\nload_in_4bit: true\nlora_target_modules: [q_proj]\n"),
+                 {{"workload.adapter_rank", "32"}, {"workload.adapter_on", "attention"}});
+    const std::string trl = "trl sft --num_processes 8 --lora_r 32" + model;
+    CHECK(value(at.read(trl), "workload.adapter_rank").empty());
+    CHECK(value(at.read(trl + " --use_peft"), "workload.adapter_rank") == "32");
+}
+
+// LLaMA-Factory's own files by their names; TRL computes layers again unless told, whatever
+// accelerate's file says of its own checkpoints.
+TEST_CASE("what a file's name says of offload, and whose checkpoints are off") {
+    const Launch at;
+    const auto factory = [&](const std::string& file) {
+        return translate(at.folder.write("run.yaml",
+                                         "model_name_or_path: meta-llama/Llama-3.1-8B\nstage: sft\n"
+                                         "finetuning_type: full\ncutoff_len: 2048\ndeepspeed: "
+                                         "examples/deepspeed/" +
+                                             file + "\n"),
+                         {});
+    };
+    check_values(factory("ds_z3_offload_config.json"), {{"parallelism.zero", "3"},
+                                                        {"run.offload_optimizer", "true"},
+                                                        {"run.offload_parameters", "true"}});
+    check_values(factory("ds_z2_offload_config.json"), {{"parallelism.zero", "2"},
+                                                        {"run.offload_optimizer", "true"},
+                                                        {"run.offload_parameters", ""}});
+    check_values(factory("ds_z3_config.json"), {{"run.offload_optimizer", ""}});
+    for (const auto& [own, again] : {std::pair{"true", "full"}, {"false", "full"}}) {
+        at.folder.write("acc.yaml", std::string("distributed_type: FSDP\nnum_processes: 8\n"
+                                                "mixed_precision: bf16\nfsdp_config:\n  "
+                                                "fsdp_activation_checkpointing: ") +
+                                        own + "\n");
+        CHECK(value(at.read("accelerate launch --config_file acc.yaml sft.py" + model),
+                    "parallelism.recompute") == again);
+    }
+    CHECK(value(at.read("accelerate launch --config_file acc.yaml sft.py" + model +
+                        " --gradient_checkpointing False"),
+                "parallelism.recompute") == "none");
+}
+
+TEST_CASE("a least and a most number of nodes are one where they are alike") {
+    const Launch at;
+    const std::string run = " --nproc_per_node=8 train.py --per_device_train_batch_size 1" + model;
+    CHECK(value(at.read("torchrun --nnodes=2:2" + run), "cluster.nodes") == "2");
+    CHECK(value(at.read("torchrun --nnodes 1:4" + run), "cluster.nodes") == "1");
+}
+
 TEST_CASE("flags that nobody knows are problems if their names are of what changes a step") {
     const Launch at;
     const auto t = at.read("torchrun --nproc_per_node 8 own.py" + model +
