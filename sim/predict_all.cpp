@@ -6,6 +6,7 @@
 #include <new>
 
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "sim/explain/attribution.h"
 #include "sim/on_threads.h"
 #include "sim/predict.h"
@@ -18,7 +19,7 @@ void predict_one(Comparison& c, bool times_alone) {
     try {
         AsRun run = as_run(c.what.experiment, c.what.circumstances);
         c.forecast = times_alone ? predict_time(run) : predict(run);
-        std::ranges::move(run.said, std::back_inserter(c.what.assumptions));
+        append(c.what.assumptions, std::move(run.said));
         if (!times_alone && !c.what.measured_durations.empty())
             c.attribution =
                 attribute_error(c.what.experiment, c.what.measured_durations, c.what.measured_step);
