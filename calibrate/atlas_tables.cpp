@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "model/base/text_search.h"
+
 namespace stepcast {
 namespace {
 
@@ -18,7 +20,7 @@ double skew_of(const TableRow& row) {
 
 // Bytes per weight: 4-bit weights have one scale byte per 16 (nvfp4) or per 32 (mxfp4) of them.
 double weight_bytes_of(const std::string& dtype, Dtype operands) {
-    if (dtype.find("mxfp4") != std::string::npos) return 0.53;
+    if (has(dtype, "mxfp4")) return 0.53;
     return operands == Dtype::fp4 ? 0.5625 : size_of(operands).si();
 }
 
@@ -26,8 +28,7 @@ double weight_bytes_of(const std::string& dtype, Dtype operands) {
 bool names_shape(const SourceRow& tiles, const MoeLayerRow& layer, const Gpu& gpu) {
     const std::string shape = fmt::format(" {}x{},", layer.experts, layer.ffn / layer.tp);
     return layer.implementation.starts_with(tiles.at("kernels")) &&
-           layer.implementation.find(tiles.at("form")) != std::string::npos &&
-           names_device(tiles.at("device"), gpu) &&
+           has(layer.implementation, tiles.at("form")) && names_device(tiles.at("device"), gpu) &&
            (" " + tiles.at("shapes") + ",").find(shape) != std::string::npos;
 }
 
@@ -73,8 +74,7 @@ void add_attention(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks,
         return void(++blocks.other_op_rows);
     AttentionRow found = attention_row(row);
     for (const SourceRow& compiler : compilers)
-        if (found.kernel.find(compiler.at("word")) != std::string::npos)
-            found.compiler = compiler.at("word");
+        if (has(found.kernel, compiler.at("word"))) found.compiler = compiler.at("word");
     has_rate(gpu, found.shape.op.dtype) ? blocks.attentions.push_back(found)
                                         : void(++blocks.other_op_rows);
 }

@@ -13,6 +13,7 @@
 #include "model/base/csv.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/base/text_search.h"
 #include "model/base/units.h"
 
 namespace stepcast {
@@ -94,7 +95,7 @@ GemmRow gemm_of(const TableRow& row, const GemmKind& kind, const std::vector<Sou
                   1,
                   row.read("dtype", [&] { return operand_dtype(dtype); }),
                   fp32_result(dtype)};
-    found.scaled_blocks = dtype.find("128-wide") != std::string::npos;
+    found.scaled_blocks = has(dtype, "128-wide");
     found.layout_apart =
         found.scaled_blocks && std::ranges::any_of(layouts, [&](const SourceRow& release) {
             return release.at("kernels") == row.text("implementation");

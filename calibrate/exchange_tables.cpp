@@ -6,6 +6,7 @@
 
 #include "calibrate/fit_parameter.h"
 #include "calibrate/table_cases.h"
+#include "model/base/text_search.h"
 #include "sim/costs/dispatch_law.h"
 
 namespace stepcast {
@@ -90,7 +91,7 @@ bool has_kernels(const Cluster& cluster, const ExchangeRow& row) {
 FitCase exchange_case(const ExchangeRow& row) {
     const double away = (row.ranks - 1.0) / row.ranks;
     const DispatchLoad load{row.tokens * copies_of_token(row) * away, row.tokens, row.bytes};
-    const bool back = row.op.find("combine") != std::string::npos;
+    const bool back = has(row.op, "combine");
     const std::string kind =
         row.kernels.substr(std::min(row.kernels.size(), std::string("dispatch").size()));
     return table_case(

@@ -15,6 +15,8 @@
 #include "import/tables/case_files.h"
 #include "measured/read.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
+#include "model/base/refuse.h"
 #include "model/input/presets.h"
 #include "model/records/provenance.h"
 #include "sim/on_threads.h"
@@ -41,8 +43,8 @@ Rows read_rows(const CalibrationRequest& request) {
         std::vector<RowHash> here;
         std::vector<Comparison> own = read_comparisons(path, "", request.framework);
         std::vector<Comparison> on = read_comparisons(path, request.cluster, request.framework);
-        for (std::size_t i = 0; i < on.size(); ++i) {
-            here.insert(here.end(), on[i].what.rows.begin(), on[i].what.rows.end());
+        for (const std::size_t i : indices_of(on)) {
+            append(here, on[i].what.rows);
             const bool elsewhere = own[i].refused_because.empty() &&
                                    own[i].what.experiment.cluster.gpu.name != device &&
                                    request.blocks != std::vector<LeftOut>{LeftOut::device};
@@ -60,10 +62,9 @@ Rows read_rows(const CalibrationRequest& request) {
         before = joined(std::move(before), here);
     }
     if (rows.cases.empty())
-        throw ConfigError(fmt::format(
-            "calibrate: no row can be predicted on {}: {} of other devices, {} refused{}",
-            request.cluster, rows.other_devices, rows.refused.size(),
-            rows.refused.empty() ? "" : ": " + rows.refused.front()));
+        refuse("calibrate: no row can be predicted on {}: {} of other devices, {} refused{}",
+               request.cluster, rows.other_devices, rows.refused.size(),
+               rows.refused.empty() ? "" : ": " + rows.refused.front());
     return rows;
 }
 
@@ -99,10 +100,10 @@ void require_one_framework(const CalibrationRequest& request, const std::vector<
         if (const std::string& first = cases.front().experiment.framework.name,
             &other = c.experiment.framework.name;
             other != first)
-            throw ConfigError(
-                fmt::format("calibrate: {} ran in {}, {} in {}; expected rows of one framework "
-                            "whose costs are to be fitted, or --framework, the one to start from",
-                            cases.front().case_id, first, c.case_id, other));
+            refuse(
+                "calibrate: {} ran in {}, {} in {}; expected rows of one framework "
+                "whose costs are to be fitted, or --framework, the one to start from",
+                cases.front().case_id, first, c.case_id, other);
 }
 
 // The message when nothing is determined. It shows the median of measured / forecast, because no
@@ -284,9 +285,8 @@ std::string cross_validate(const CalibrationRequest& request, LeftOut by,
     const StepFit fit = fitted_to(rows.cases, request, progress);
     const auto blocks = leave_out_blocks(fit, rows.cases, by, request.enough);
     if (blocks.empty())
-        throw ConfigError(
-            fmt::format("--cross-validate {}: the rows have one {} only; expected two or more",
-                        to_string(by), to_string(by)));
+        refuse("--cross-validate {}: the rows have one {} only; expected two or more",
+               to_string(by), to_string(by));
     return block_table(blocks, by);
 }
 

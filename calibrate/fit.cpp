@@ -12,8 +12,9 @@
 #include "calibrate/solver.h"
 #include "measured/medians.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
-#include "model/base/selection.h"
+#include "model/base/refuse.h"
 #include "model/base/stamp.h"
 #include "model/records/measurements.h"
 #include "model/records/provenance.h"
@@ -35,13 +36,13 @@ RobustLoss loss_of(Outliers outliers) {
 
 std::vector<std::size_t> chosen(const std::vector<bool>& flags) {
     std::vector<std::size_t> ids;
-    for (std::size_t i = 0; i < flags.size(); ++i)
+    for (const std::size_t i : indices_of(flags))
         if (flags[i]) ids.push_back(i);
     return ids;
 }
 
 Vector put(const std::vector<std::size_t>& ids, const Vector& some, Vector all) {
-    for (std::size_t k = 0; k < ids.size(); ++k) all[ids[k]] = some[k];
+    for (const std::size_t k : indices_of(ids)) all[ids[k]] = some[k];
     return all;
 }
 
@@ -65,7 +66,7 @@ public:
           in_data_(0),
           loss_(loss_of(plan.outliers)),
           progress_(progress) {
-        std::ranges::move(chosen(plan.beside, plan.share, false), std::back_inserter(cases));
+        append(cases, chosen(plan.beside, plan.share, false));
         in_data_.assign(cases.size(), true);
         starts_.push_back(start);
         for (const SisterChip& chip : plan.sisters) starts_.push_back(seen_as(start, chip));
@@ -78,7 +79,7 @@ public:
         for (const Cluster& start : starts_) {
             std::vector<ScaledParameter> own;
             Vector at;
-            for (std::size_t j = 0; j < x.size(); ++j) {
+            for (const std::size_t j : indices_of(x)) {
                 if (!is_of(parameters[j], machines.size())) continue;
                 own.push_back(parameters[j]);
                 at.push_back(x[j]);
@@ -127,9 +128,9 @@ public:
         const std::optional<double> all = noise;
         for (const std::string& group : groups) {
             if (progress_) progress_(fmt::format("leave out {}", group));
-            for (std::size_t i = 0; i < cases.size(); ++i) in_data_[i] = cases[i].group != group;
+            for (const std::size_t i : indices_of(cases)) in_data_[i] = cases[i].group != group;
             const Machines without = machines_at(solved(x));
-            for (std::size_t i = 0; i < cases.size(); ++i)
+            for (const std::size_t i : indices_of(cases))
                 if (!in_data_[i]) errors[i] = log_ratio(cases[i], without);
         }
         in_data_.assign(cases.size(), true);
@@ -147,7 +148,7 @@ private:
     static std::vector<ScaledParameter> scaled(const FitPlan& plan) {
         std::vector<ScaledParameter> all;
         const auto is_own = [&](const FitParameter& p) {
-            return !plan.sisters.empty() && std::ranges::find(plan.own, p.key) != plan.own.end();
+            return !plan.sisters.empty() && contains(plan.own, p.key);
         };
         for (const FitParameter& p : plan.parameters) {
             all.push_back(scale(p));
@@ -202,7 +203,7 @@ private:
 DenseMatrix columns_of(const DenseMatrix& m, const std::vector<std::size_t>& ids) {
     DenseMatrix part{m.rows, ids.size(), Vector(m.rows * ids.size())};
     for (std::size_t r = 0; r < m.rows; ++r)
-        for (std::size_t k = 0; k < ids.size(); ++k) part.at(r, k) = m.at(r, ids[k]);
+        for (const std::size_t k : indices_of(ids)) part.at(r, k) = m.at(r, ids[k]);
     return part;
 }
 
@@ -239,7 +240,7 @@ Vector solve_what_is_determined(Unknowns& u, Vector& data_errors, double& condit
         if (first) condition_all = scaled_condition(all);
         const std::vector<std::size_t> free = chosen(u.free);
         const Vector errors = standard_errors(columns_of(all, free));
-        for (std::size_t k = 0; k < free.size(); ++k) data_errors[free[k]] = errors[k];
+        for (const std::size_t k : indices_of(free)) data_errors[free[k]] = errors[k];
         if (undetermined == Undetermined::keep) return x;
         const std::vector<std::size_t> given_back = least_determined(u, data_errors);
         if (given_back.empty()) return x;
@@ -256,13 +257,11 @@ void check(const FitPlan& plan) {
     if (plan.cases.empty()) throw ConfigError("fit: no measured case; expected at least one");
     std::set<std::string> keys;
     for (const FitParameter& parameter : plan.parameters)
-        if (!keys.insert(parameter.key).second)
-            throw ConfigError(fmt::format("fit: {} is listed twice", parameter.key));
+        if (!keys.insert(parameter.key).second) refuse("fit: {} is listed twice", parameter.key);
     for (const auto* cases : {&plan.cases, &plan.beside})
         for (const FitCase& c : *cases) {
             if (!(c.measured.si() > 0) || !std::isfinite(c.measured.si()))
-                throw ConfigError(fmt::format("fit: {}: measured {} s; expected a time above 0",
-                                              c.name, c.measured.si()));
+                refuse("fit: {}: measured {} s; expected a time above 0", c.name, c.measured.si());
             if (!(c.spread > 0))
                 throw std::logic_error(fmt::format("fit: {}: spread {}", c.name, c.spread));
         }
@@ -284,7 +283,7 @@ void report_parameters(const Unknowns& u, const FitPlan& plan, const Vector& x,
     const Vector errors = u.errors_at(x);
     result.condition = scaled_condition(columns_of(all, chosen(u.free)));
     result.noise = *u.noise;
-    for (std::size_t j = 0; j < plan.parameters.size(); ++j) {
+    for (const std::size_t j : indices_of(plan.parameters)) {
         const ScaledParameter& p = u.parameters[j];
         const bool used = u.free[j], determined = used && is_determined(data_errors[j], p);
         const bool at_bound = used && (x[j] - p.lower < 1e-6 || p.upper - x[j] < 1e-6);
@@ -413,8 +412,7 @@ void judge(FitResult& result, const FitPlan& plan) {
     Fitted& fitted = *result.cluster.fitted;
     fitted.samples = as_int(plan.cases.size());
     fitted.errors = result.held_out_errors;
-    fitted.errors.insert(fitted.errors.end(), result.fitted_errors.begin(),
-                         result.fitted_errors.end());
+    append(fitted.errors, result.fitted_errors);
 }
 
 HeldOutError summary_of(const std::vector<double>& log_errors, const std::string& method,
@@ -437,7 +435,7 @@ std::vector<HeldOutError> errors_by_kind(const std::vector<FitCase>& cases,
                                          const std::vector<double>& log_errors,
                                          const std::string& method) {
     std::vector<std::pair<std::string, std::vector<double>>> kinds;
-    for (std::size_t i = 0; i < cases.size(); ++i) {
+    for (const std::size_t i : indices_of(cases)) {
         auto at =
             std::ranges::find(kinds, cases[i].kind, [](const auto& kind) { return kind.first; });
         if (at == kinds.end()) at = kinds.insert(kinds.end(), {cases[i].kind, {}});

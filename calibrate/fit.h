@@ -3,12 +3,12 @@
 // is a measured time and a function that predicts it.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "model/base/lists.h"
 #include "model/base/progress.h"
 #include "model/cluster.h"
 #include "sim/results/fit_points.h"
@@ -122,8 +122,8 @@ std::vector<FitCase> chosen(const std::vector<FitCase>& cases, HeldOutShare shar
 // Replaces the row with the same key; appends `row` where there is none.
 template <typename Row, typename Key = std::identity>
 void put(std::vector<Row>& rows, const Row& row, Key key = {}) {
-    const auto same = std::ranges::find(rows, std::invoke(key, row), key);
-    if (same == rows.end())
+    const auto same = first_with(rows, std::invoke(key, row), key);
+    if (!same)
         rows.push_back(row);
     else
         *same = row;

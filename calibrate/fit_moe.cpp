@@ -1,8 +1,6 @@
 #include "calibrate/fit_moe.h"
 
-#include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <memory>
 #include <stdexcept>
 
@@ -14,7 +12,7 @@
 #include "import/tables/recorded.h"
 #include "measured/medians.h"
 #include "model/base/errors.h"
-#include "model/base/selection.h"
+#include "model/base/lists.h"
 #include "model/graph/step_times.h"
 #include "model/input/check_experiment.h"
 #include "model/step.h"
@@ -160,11 +158,11 @@ FitResult fit_moe(const Cluster& start, const std::vector<Sample>& rows, const P
 }
 
 Seconds MoeRunTimes::kernel(const MoeKernel& key) const {
-    const auto at = kernels.find(key);
-    if (at == kernels.end())
+    const auto at = value_in(kernels, key);
+    if (!at)
         throw std::logic_error("moe fit: the graph has no kernel " + std::get<0>(key) +
                                " on rank " + std::to_string(std::get<2>(key)));
-    return at->second;
+    return *at;
 }
 
 MoeRunModel::MoeRunModel(Experiment experiment, const std::optional<Routing>& routing)

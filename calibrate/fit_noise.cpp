@@ -10,7 +10,10 @@
 #include "calibrate/fit_parameter.h"
 #include "measured/medians.h"
 #include "model/base/errors.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
+#include "model/base/refuse.h"
 
 namespace stepcast {
 namespace {
@@ -72,7 +75,7 @@ std::vector<double> excesses(const std::vector<double>& values) {
 // Consecutive steps with an excess are one burst.
 int count_events(const std::vector<double>& excess) {
     int events = 0;
-    for (std::size_t i = 0; i < excess.size(); ++i)
+    for (const std::size_t i : indices_of(excess))
         events += excess[i] > 0 && (i == 0 || excess[i - 1] == 0);
     return events;
 }
@@ -93,7 +96,7 @@ Bursts find_bursts(const StepSeries& series) {
     const double least = std::max(quiet, 0.4 * median(inside));
     inside.clear();
     const double forward_median = median(series.forward), backward_median = median(series.backward);
-    for (std::size_t i = 0; i < forward.size(); ++i) {
+    for (const std::size_t i : indices_of(forward)) {
         if (forward[i] <= least && backward[i] <= least) continue;
         if (forward[i] > least) inside.push_back(forward[i]);
         found.excess[i] = std::max(0.0, forward[i]) * forward_median +
@@ -116,7 +119,7 @@ std::vector<double> find_lateness(const StepSeries& series, const Bursts& bursts
     std::vector<double> rest, late;
     const double optimizer = median(series.optimizer),
                  most_host = optimizer * std::exp(3 * host_spread);
-    for (std::size_t i = 0; i < series.step.size(); ++i) {
+    for (const std::size_t i : indices_of(series.step)) {
         const double host = std::min(series.optimizer[i], most_host);
         rest.push_back(series.step[i] - bursts.excess[i] -
                        (host > optimizer ? host - optimizer : 0.0));
@@ -145,11 +148,10 @@ void report_bursts(NoiseFit& fit, const Bursts& bursts, bool phases) {
     state(fit, "noise.burst_every", fmt::format("{:.3g} s", bursts.every), error, seen);
     state(fit, "noise.burst_length", fmt::format("{:.3g} s", bursts.length), 1.4 * error, seen);
     if (phases)
-        fit.findings.push_back(fmt::format(
-            "{} bursts of slow kernels{}", bursts.count,
-            seen ? fmt::format(": kernels take {:.0f} % longer for {:.1f} s, every {:.0f} s",
-                               100 * bursts.slowdown, bursts.length, bursts.every)
-                 : "; too few to tell their rate"));
+        add_line(fit.findings, "{} bursts of slow kernels{}", bursts.count,
+                 seen ? fmt::format(": kernels take {:.0f} % longer for {:.1f} s, every {:.0f} s",
+                                    100 * bursts.slowdown, bursts.length, bursts.every)
+                      : "; too few to tell their rate");
 }
 
 void report_stragglers(NoiseFit& fit, const std::vector<double>& late, const StepSeries& series,
@@ -169,10 +171,10 @@ void report_stragglers(NoiseFit& fit, const std::vector<double>& late, const Ste
           middle_error, seen);
     state(fit, "noise.straggler_spread", fmt::format("{:.3f}", spread), 0.8 * error, seen);
     if (phases)
-        fit.findings.push_back(
-            fmt::format("{} of {} steps wait for a late rank{}", late.size(), series.step.size(),
-                        seen ? fmt::format(", by {:.0f} ms in the median", 1e3 * delay)
-                             : "; too few to tell their rate"));
+        add_line(fit.findings, "{} of {} steps wait for a late rank{}", late.size(),
+                 series.step.size(),
+                 seen ? fmt::format(", by {:.0f} ms in the median", 1e3 * delay)
+                      : "; too few to tell their rate");
 }
 
 }  // namespace
@@ -217,11 +219,11 @@ StepSeries longest_series(const std::vector<Sample>& samples) {
 
 NoiseFit fit_noise(const Cluster& start, const StepSeries& series) {
     if (series.step.size() < fewest_noise_steps)
-        throw ConfigError(
-            fmt::format("noise: {} steady steps of phase step in the longest recorded run; "
-                        "expected at least {} "
-                        "samples, not medians",
-                        series.step.size(), fewest_noise_steps));
+        refuse(
+            "noise: {} steady steps of phase step in the longest recorded run; "
+            "expected at least {} "
+            "samples, not medians",
+            series.step.size(), fewest_noise_steps);
     NoiseFit fit{start, {}, {}};
     const auto count = real(series.step.size());
     const bool phases = !series.forward.empty();
@@ -231,10 +233,11 @@ NoiseFit fit_noise(const Cluster& start, const StepSeries& series) {
     const bool wider = quiet >= start.noise.step;
     state(fit, "noise.step", fmt::format("{:.4f}", quiet), 1 / std::sqrt(count), wider);
     if (!wider)
-        fit.findings.push_back(fmt::format(
-            "steps of this run spread by {:.2f} %; {:.2f} %, how far forecasts on {} lie from "
-            "steps, is kept",
-            100 * quiet, 100 * start.noise.step, start.name.empty() ? "the start" : start.name));
+        add_line(fit.findings,
+                 "steps of this run spread by {:.2f} %; {:.2f} %, how far forecasts on {} lie from "
+                 "steps, is kept",
+                 100 * quiet, 100 * start.noise.step,
+                 start.name.empty() ? "the start" : start.name);
     const double host = phases ? both_spread(series.optimizer) : 0;
     // without host load the optimizer would spread like the forward
     const bool host_bound = phases && host > 3 * quiet;

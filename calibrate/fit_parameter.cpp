@@ -10,6 +10,7 @@
 
 #include "measured/read.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/plain_text.h"
 #include "model/experiment.h"
 #include "model/input/key_values.h"
@@ -128,7 +129,7 @@ std::string value_text(const ScaledParameter& parameter, double x) {
 Cluster with_values(const Cluster& cluster, const std::vector<ScaledParameter>& parameters,
                     const std::vector<double>& x) {
     Cluster moved = cluster;
-    for (std::size_t j = 0; j < x.size(); ++j) {
+    for (const std::size_t j : indices_of(x)) {
         const auto key = std::ranges::find(keys_in<Cluster>(), parameters[j].key, &Key::path);
         const auto set = [&]<class T>(T& field) {
             check_range(field = T(bounded(parameters[j], x[j])), key->least, key->most);

@@ -14,7 +14,9 @@
 #include "calibrate/table_record.h"
 #include "calibrate/traced_tables.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
+#include "model/base/refuse.h"
 #include "model/machine/generation.h"
 #include "model/records/measurements.h"
 #include "model/records/provenance.h"
@@ -73,7 +75,7 @@ std::vector<FitCase> of_sisters(
     const std::vector<Sister>& sisters,
     const std::function<std::vector<FitCase>(const Sister&)>& cases_of) {
     std::vector<FitCase> beside;
-    for (std::size_t i = 0; i < sisters.size(); ++i) add_beside(beside, cases_of(sisters[i]), i);
+    for (const std::size_t i : indices_of(sisters)) add_beside(beside, cases_of(sisters[i]), i);
     return beside;
 }
 
@@ -87,22 +89,22 @@ std::vector<std::pair<std::string, std::vector<FitCase>>> by_size(const NamedCas
 
 [[noreturn]] void refuse_without_rows(const Cluster& start, const BuildingBlocks& blocks) {
     if (blocks.part_nodes_rows > 0)
-        throw ConfigError(fmt::format("no row that can be fitted: of {} collectives, {}",
-                                      blocks.part_nodes_rows, part_nodes_text(start)));
-    throw ConfigError(fmt::format(
+        refuse("no row that can be fitted: of {} collectives, {}", blocks.part_nodes_rows,
+               part_nodes_text(start));
+    refuse(
         "no row of {} (aliases: {}) among {} rows of {}; expected measurements of the cluster's "
         "device",
         start.gpu.name, start.gpu.aliases, blocks.other_device_rows + blocks.other_op_rows,
         blocks.devices.empty() ? "other operations"
-                               : fmt::format("{}", fmt::join(blocks.devices, ", "))));
+                               : fmt::format("{}", fmt::join(blocks.devices, ", ")));
 }
 
 // The kernel for steps. Rows of tables count whole blocks and tell nothing of the ramp, so the ramp
 // stays the nameplate's.
 AttentionKernel kernel_of_steps(const std::vector<AttentionKernel>& fitted,
                                 const AttentionKernel& named) {
-    const auto found = std::ranges::find(fitted, named.name, &AttentionKernel::name);
-    if (found == fitted.end()) return named;
+    const auto found = first_with(fitted, named.name, &AttentionKernel::name);
+    if (!found) return named;
     AttentionKernel kernel = alone(*found);
     kernel.ramp = named.ramp;
     return kernel;
@@ -211,7 +213,7 @@ public:
         const auto rows =
             worth_fitting(all, experts, [&](const std::string&) { return parameters.size(); });
         NamedCases beside;
-        for (std::size_t i = 0; i < how_.sisters.size(); ++i)
+        for (const std::size_t i : indices_of(how_.sisters))
             for (auto& [name, cases] : expert_cases(how_.sisters[i].blocks.moe_layers))
                 add_beside(beside[name], cases, i);
         for (auto& [name, cases] : by_size(expert_cases(rows)))
@@ -288,7 +290,7 @@ private:
         NamedCases cases;
         if (is_measured(start_, of.kind))
             for (const Row& row : rows)
-                if (std::ranges::find(fitted, kernel_of(row), &Kernel::name) != fitted.end())
+                if (contains(fitted, kernel_of(row), &Kernel::name))
                     cases[kernel_of(row)].push_back(of.case_of(row));
         for (const auto& [name, few] : cases)
             if (keeps_earlier(name, few, constants_of(name)))
@@ -302,16 +304,14 @@ private:
     void add_named(const std::string& name, FitPlan plan, const Named<Row, Kernel>& of,
                    const std::string& form, Best best_from) {
         if (!has_fitted_cases(plan)) return;
-        const auto largest = largest_.find(of.kind + form);
-        Kernel start = largest == largest_.end()
-                           ? Kernel{}
-                           : *std::ranges::find(all_.cluster.kernel.*of.by_name, largest->second,
-                                                &Kernel::name);
+        const auto largest = value_in(largest_, of.kind + form);
+        Kernel start =
+            largest ? *std::ranges::find(all_.cluster.kernel.*of.by_name, *largest, &Kernel::name)
+                    : Kernel{};
         start.name = name;
         reset_form(start);
         all_.cluster.kernel.*of.nameless = start;
-        if (largest != largest_.end())
-            plan.parameters = with_priors_of(all_.cluster, plan.parameters);
+        if (largest) plan.parameters = with_priors_of(all_.cluster, plan.parameters);
         put(all_.cluster.kernel.*of.by_name, best_from(start, plan).cluster.kernel.*of.nameless,
             &Kernel::name);
         largest_.emplace(of.kind + form, name);
@@ -337,7 +337,7 @@ private:
                             const std::vector<AttentionRow>& rows) {
         const auto with_tiles = [&](const std::vector<int>& tiles) {
             std::vector<AttentionKernel> forms(tiles.size(), start);
-            for (std::size_t i = 0; i < tiles.size(); ++i) forms[i].tile = tiles[i];
+            for (const std::size_t i : indices_of(tiles)) forms[i].tile = tiles[i];
             return best_of(forms, plan, attentions, 1);
         };
         const std::vector<int> tiles{16, 32, 64, 128, 192, 256};

@@ -18,6 +18,7 @@
 #include "import/tables/case_files.h"
 #include "measured/read.h"
 #include "model/base/errors.h"
+#include "model/base/refuse.h"
 #include "model/base/whole_files.h"
 #include "model/experiment.h"
 #include "model/machine/cluster_file.h"
@@ -166,9 +167,8 @@ std::string fit_blocks(const Cluster& start, CalibrationRequest request, const P
     const TablesFit fit =
         fit_tables(start, blocks, progress, {.sisters = read_sisters(request.measurements, start)});
     if (request.framework.empty() && !determines_anything(fit))
-        throw ConfigError(
-            fmt::format("calibrate: these rows determine no constant: nothing is written\n{}",
-                        text_of(fit, start)));
+        refuse("calibrate: these rows determine no constant: nothing is written\n{}",
+               text_of(fit, start));
     Framework framework;
     std::vector<std::string> of_framework;
     if (!request.framework.empty()) {
@@ -250,8 +250,7 @@ std::string calibrate_from_measurements(const CalibrationRequest& asked, const P
             text += fit_family(family, request, progress);
         } catch (const ConfigError& error) {
             if (text.empty()) throw;
-            throw ConfigError(fmt::format("{}; {} holds what was fitted to the other files",
-                                          error.what(), request.out));
+            refuse("{}; {} holds what was fitted to the other files", error.what(), request.out);
         }
         request.cluster = request.out;
     }

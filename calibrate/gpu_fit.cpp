@@ -11,6 +11,7 @@
 #include "calibrate/host_sweep.h"
 #include "measured/medians.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/records/measurements.h"
 #include "sim/costs/collective_costs.h"
@@ -196,7 +197,7 @@ GpuPoints collect_gpu_points(std::span<const SweepResult> results) {
                 collected.apart[is_collective(graph.op(task)) ? "collective" : "gemm"].push_back(
                     median(by_task[task]));
             constexpr std::array unmeasured{"head", "align", "empty", "between", "beside", "apart"};
-            if (std::ranges::find(unmeasured, name) != unmeasured.end()) continue;
+            if (contains(unmeasured, name)) continue;
             auto& [op, times] =
                 rows[{name, key_of(graph.op(task)), as_int(graph.places(task).size())}];
             op = graph.op(task);

@@ -9,8 +9,10 @@
 #include "calibrate/fit.h"
 #include "measured/medians.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/base/refuse.h"
 #include "model/records/measurements.h"
 #include "sim/costs/measured_tables.h"
 
@@ -29,7 +31,7 @@ using Points = std::vector<std::pair<double, double>>;  // x and y
 
 Line fit_line(const Points& points) {
     std::vector<double> slopes, offsets, residuals;
-    for (std::size_t i = 0; i < points.size(); ++i)
+    for (const std::size_t i : indices_of(points))
         for (std::size_t j = i + 1; j < points.size(); ++j)
             if (points[i].first != points[j].first)
                 slopes.push_back((points[j].second - points[i].second) /
@@ -79,8 +81,7 @@ void fit_gemm_law(Cluster& cluster, const HostPoints& points) {
         if (p.m >= 256 && p.n >= 256 && p.k >= 64)
             large.emplace_back(1.0 / real(p.k), cluster.gpu.peaks[Dtype::fp32] / rate_of(p));
     if (large.size() < 5)
-        throw ConfigError(fmt::format(
-            "calibrate: {} large GEMM shapes measured, expected at least 5", large.size()));
+        refuse("calibrate: {} large GEMM shapes measured, expected at least 5", large.size());
     const Line line = fit_line(large);
     const KernelCosts prior;
     Fitted& fitted = *cluster.fitted;
@@ -99,9 +100,8 @@ Line fit_curve(const Curve& curve, Bytes least) {
     for (const CurvePoint& point : curve)
         if (!(point.bytes < least)) points.emplace_back(point.bytes.si(), point.time.si());
     if (points.size() < 3)
-        throw ConfigError(
-            fmt::format("calibrate: {} sizes measured from {} on, expected at least 3",
-                        points.size(), to_string(least)));
+        refuse("calibrate: {} sizes measured from {} on, expected at least 3", points.size(),
+               to_string(least));
     return fit_line(points);
 }
 
@@ -163,8 +163,7 @@ template <typename Point, typename Predict>
 HeldOutError held_out_fifth(const std::string& kind, const std::vector<Point>& points,
                             Predict predict) {
     std::vector<Point> rest, fifth;
-    for (std::size_t i = 0; i < points.size(); ++i)
-        (i % 5 == 2 ? fifth : rest).push_back(points[i]);
+    for (const std::size_t i : indices_of(points)) (i % 5 == 2 ? fifth : rest).push_back(points[i]);
     std::vector<double> log_errors;
     for (const Point& point : fifth)
         log_errors.push_back(std::log(predict(rest, point) / point.time));

@@ -8,6 +8,7 @@
 #include "calibrate/building_blocks.h"
 #include "calibrate/sweep_graphs.h"
 #include "measured/medians.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/records/measurements.h"
 #include "sim/costs/collective_costs.h"
@@ -96,7 +97,7 @@ struct Counted {
 };
 Counted counted_traces(const Measurement& measurement) {
     Counted counted;
-    for (std::size_t step = 0; step < measurement.steps.size(); ++step)
+    for (const std::size_t step : indices_of(measurement.steps))
         if (measurement.steps[step].accepted) counted.traces.push_back(&measurement.traces[step]);
     if (!counted.traces.empty()) return counted;
     for (const Trace& trace : measurement.traces) counted.traces.push_back(&trace);

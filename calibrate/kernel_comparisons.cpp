@@ -20,6 +20,7 @@
 #include "measured/nearest.h"
 #include "measured/priors.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/input/presets.h"
 #include "model/records/provenance.h"
@@ -37,10 +38,10 @@ std::vector<std::pair<std::string, int>> devices_in(const std::string& path) {
     std::vector<std::pair<std::string, int>> devices;
     while (row.next()) {
         const std::string gpu = row.text("gpu");
-        const auto known = std::ranges::find_if(devices, [&](const auto& device) {
+        const auto known = first_where(devices, [&](const auto& device) {
             return names_device(gpu, Gpu{.name = device.first});
         });
-        if (known == devices.end())
+        if (!known)
             devices.emplace_back(gpu, 1);
         else
             ++known->second;
@@ -190,18 +191,15 @@ private:
     }
 
     void add_collective(const CollectiveRow& row) {
-        Cluster machine = cluster_;
-        const int each = row.ranks / row.nodes;
-        if (each > machine.gpus_per_node)
-            return refuse(fmt::format("{} ranks on a node; {} has {}", each, machine.name,
-                                      machine.gpus_per_node));
-        machine.nodes = row.nodes;
-        if (row.nodes > 1) machine.gpus_per_node = each;
+        const auto machine = machine_of(row, cluster_);
+        if (!machine)
+            return refuse(fmt::format("{} ranks on a node; {} has {}", row.ranks / row.nodes,
+                                      cluster_.name, cluster_.gpus_per_node));
         KernelComparison k;
         k.bytes = row.bytes;
         k.ranks = row.ranks;
         k.bus_factor = bus_factor(row.op, row.ranks);
-        add(collective_case(row, machine), std::move(k), machine);
+        add(collective_case(row, *machine), std::move(k), *machine);
     }
 
     void add_exchange(const ExchangeRow& row) {
@@ -285,8 +283,7 @@ TransferSpreads transfer_spreads(const KernelComparisons& transferred) {
         widest = std::max(widest, spread_holding_four_fifths(std::move(of_class)));
     }
     for (auto& [name, spread] : spreads.alone)
-        if (const auto like = spreads.alike.find(name); like != spreads.alike.end())
-            spread = std::max(spread, like->second);
+        if (const auto like = value_in(spreads.alike, name)) spread = std::max(spread, *like);
     return spreads;
 }
 
@@ -312,7 +309,7 @@ KernelComparisons read_transferred_kernels(const std::string& path) {
     const std::vector<std::string> machines = measured_machines();
     return comparisons_on(path, [&](const std::string& device) {
         const std::string name = cluster_of_device(device, shelf).name;
-        if (std::ranges::find(machines, name) == machines.end())
+        if (!contains(machines, name))
             throw ConfigError(name + " is not among the measured machines");
         return cluster_from_others(name);
     });

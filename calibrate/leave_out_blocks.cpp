@@ -13,7 +13,9 @@
 #include "measured/nearest.h"
 #include "measured/read.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
+#include "model/base/refuse.h"
 #include "model/experiment.h"
 
 namespace stepcast {
@@ -124,10 +126,9 @@ std::vector<FitCase> cases_of(const BuildingBlocks& blocks, const Cluster& clust
     for (const MoeLayerRow& row : blocks.moe_layers) cases.push_back(expert_by_name(row));
     for (const CollectiveRow& row : blocks.collectives)
         if (row.ranks <= cluster.gpus_per_node) cases.push_back(collective_case(row, cluster));
-    for (const FitPlan& plan : exchange_fits(blocks))
-        cases.insert(cases.end(), plan.cases.begin(), plan.cases.end());
+    for (const FitPlan& plan : exchange_fits(blocks)) append(cases, plan.cases);
     const std::vector<FitCase> casts = cast_cases(blocks.casts);
-    cases.insert(cases.end(), casts.begin(), casts.end());
+    append(cases, casts);
     return cases;
 }
 
@@ -180,8 +181,8 @@ std::vector<BlockLeftOut> tenths_of(const Machine& m, const Progress& progress) 
         const Cluster fitted = fitted_anew(
             m.shipped, halves.fitted, {.share = HeldOutShare::none, .sisters = std::move(sisters)});
         std::vector<FitCase> left_out = cases_of(halves.left_out, m.shipped);
-        std::ranges::move(log_errors_on(left_out, fitted), std::back_inserter(log_errors));
-        std::ranges::move(left_out, std::back_inserter(cases));
+        append(log_errors, log_errors_on(left_out, fitted));
+        append(cases, std::move(left_out));
     }
     const std::string name = "each fold in its turn";
     if (cases.empty()) return {};
@@ -215,11 +216,10 @@ std::vector<BlockLeftOut> of_each_machine(const std::vector<std::string>& tables
         Machine m{read_cluster(name), {}, {}};
         for (const std::string& path : tables) read_building_blocks(path, m.shipped.gpu, m.rows);
         m.sisters = read_sisters(tables, m.shipped);
-        std::ranges::move(leave_out(m, progress), std::back_inserter(all));
+        append(all, leave_out(m, progress));
     }
     if (all.empty())
-        throw ConfigError(
-            fmt::format("--cross-validate {}: no row of a measured machine in these tables", what));
+        refuse("--cross-validate {}: no row of a measured machine in these tables", what);
     return all;
 }
 

@@ -7,15 +7,17 @@
 
 #include "calibrate/fit.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
+#include "model/base/refuse.h"
 
 namespace stepcast {
 
 LeftOut parse_block(std::string_view text) {
     if (text == "block" || text == "fold")
-        throw ConfigError(
-            fmt::format("--cross-validate {}: is of tables of kernels; of measured steps expected "
-                        "model, ranks, framework, device or source",
-                        text));
+        refuse(
+            "--cross-validate {}: is of tables of kernels; of measured steps expected "
+            "model, ranks, framework, device or source",
+            text);
     return at_place("--cross-validate", [&] { return parse_name<LeftOut>(text); });
 }
 
@@ -42,7 +44,7 @@ std::vector<BlockErrors> leave_out_in_turn(
         for (const std::string& other : names) of_block.push_back(other == name);
         const PredictLeftOut predict = without(of_block);
         BlockErrors& block = found.emplace_back(BlockErrors{name, {}, 0});
-        for (std::size_t i = 0; i < names.size(); ++i) {
+        for (const std::size_t i : indices_of(names)) {
             if (!of_block[i]) continue;
             const auto [error, inside] = predict(i);
             block.errors.push_back(error);
@@ -66,7 +68,7 @@ std::string block_table(const std::vector<BlockErrors>& blocks, LeftOut by) {
     int inside = 0;
     for (const BlockErrors& block : blocks) {
         text += line(block.left_out, summary_of(block.errors, ""), block.inside);
-        all.insert(all.end(), block.errors.begin(), block.errors.end());
+        append(all, block.errors);
         inside += block.inside;
     }
     return text + line("all", summary_of(all, ""), inside);

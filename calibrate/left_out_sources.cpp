@@ -7,6 +7,7 @@
 #include "calibrate/kernel_comparisons.h"
 #include "import/tables/case_files.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "sim/predict_all.h"
 
 namespace stepcast {
@@ -35,9 +36,9 @@ std::set<std::string> known_by(const std::string& source, const Sources& sources
 // is that software, a Megatron under a profiler a Megatron.
 void forget_names(const std::vector<std::string>& measurements, const Sources& sources,
                   std::vector<std::vector<Comparison>>& files) {
-    for (std::size_t f = 0; f < files.size(); ++f) {
+    for (const std::size_t f : indices_of(files)) {
         std::map<std::string, std::vector<Comparison>> without;  // each source
-        for (std::size_t i = 0; i < files[f].size(); ++i) {
+        for (const std::size_t i : indices_of(files[f])) {
             const Case& what = files[f][i].what;
             const std::set<std::string> alone = known_by(what.source, sources);
             if (!files[f][i].refused_because.empty() ||
@@ -72,17 +73,17 @@ void predict_others(const Shipped& shipped, std::vector<Comparison>& file,
                     const Progress& progress) {
     std::vector<Comparison> others;
     std::vector<std::size_t> places;
-    for (std::size_t i = 0; i < file.size(); ++i) {
-        const auto known = shipped.find({file[i].what.source, file[i].what.case_id});
-        if (known != shipped.end() && is_same(file[i].what, *known->second)) {
-            file[i].forecast = known->second->forecast;
+    for (const std::size_t i : indices_of(file)) {
+        const auto known = value_in(shipped, {file[i].what.source, file[i].what.case_id});
+        if (known && is_same(file[i].what, **known)) {
+            file[i].forecast = (*known)->forecast;
             continue;
         }
         places.push_back(i);
         others.push_back(std::move(file[i]));
     }
     predict_times(others, progress);
-    for (std::size_t i = 0; i < places.size(); ++i) file[places[i]] = std::move(others[i]);
+    for (const std::size_t i : indices_of(places)) file[places[i]] = std::move(others[i]);
 }
 
 std::string source_of(const LeftOutRow& row) { return row.of.what.source; }
@@ -116,7 +117,7 @@ std::vector<UnseenRow> rows_of_unseen(const std::vector<std::string>& measuremen
         if (holds_kernels(path)) continue;
         tables.push_back(path);
         files.push_back(read_comparisons(path, ""));
-        all.insert(all.end(), files.back().begin(), files.back().end());
+        append(all, files.back());
     }
     forget_names(tables, sources_of_frameworks(all), files);
     const Shipped known = by_case(shipped);

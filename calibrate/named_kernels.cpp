@@ -10,7 +10,9 @@
 #include "calibrate/table_cases.h"
 #include "measured/medians.h"
 #include "model/base/characters.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
+#include "model/base/text_search.h"
 #include "model/records/measurements.h"
 #include "model/routing.h"
 #include "sim/costs/expert_layer_law.h"
@@ -76,7 +78,7 @@ std::set<std::string> words_of_name(const std::string& name) {
         if (is_letter_or_digit(c) || c == '-' || c == '.' || c == '_') {
             word += c;
         } else {
-            if (!word.empty() && word.find('.') == std::string::npos) words.insert(word);
+            if (!word.empty() && !has(word, '.')) words.insert(word);
             word.clear();
         }
     }
@@ -99,8 +101,7 @@ constexpr double least_of_attention = 0.3, least_of_experts = 0.6;
 template <typename Kernel>
 const Kernel& by_name(const std::vector<Kernel>& kernels, const std::string& name,
                       const Kernel& otherwise, double least_share) {
-    if (const auto same = std::ranges::find(kernels, name, &Kernel::name); same != kernels.end())
-        return *same;
+    if (const auto same = first_with(kernels, name, &Kernel::name)) return *same;
     const std::set<std::string> words = words_of_name(name);
     const Kernel* nearest = &otherwise;
     double most = least_share;

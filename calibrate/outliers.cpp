@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 
 namespace stepcast {
@@ -56,7 +57,7 @@ RowModel with_common_error(const RowModel& model) {
     return [model](const Vector& x, const std::vector<bool>& rows) {
         const RowErrors own = model(Vector(x.begin(), x.end() - 1), rows);
         RowErrors all{own.errors, {own.slopes.rows, x.size(), {}}};
-        for (std::size_t i = 0; i < own.errors.size(); ++i) {
+        for (const std::size_t i : indices_of(own.errors)) {
             all.errors[i] += x.back();
             for (std::size_t j = 0; j + 1 < x.size(); ++j)
                 all.slopes.values.push_back(own.slopes.at(i, j));

@@ -1,7 +1,8 @@
 #include "calibrate/posterior.h"
 
 #include <algorithm>
-#include <cmath>
+
+#include "model/base/lists.h"
 
 namespace stepcast {
 namespace {
@@ -18,13 +19,13 @@ constexpr double least_promise = 0.02, least_gain = 0.1;
 
 Vector used_of(const Vector& all, const std::vector<bool>& used) {
     Vector some;
-    for (std::size_t i = 0; i < all.size(); ++i)
+    for (const std::size_t i : indices_of(all))
         if (used[i]) some.push_back(all[i]);
     return some;
 }
 
 Vector bounded(const std::vector<Prior>& priors, Vector x) {
-    for (std::size_t j = 0; j < x.size(); ++j)
+    for (const std::size_t j : indices_of(x))
         x[j] = std::clamp(x[j], priors[j].lower, priors[j].upper);
     return x;
 }
@@ -32,7 +33,7 @@ Vector bounded(const std::vector<Prior>& priors, Vector x) {
 Vector part_of_way(const std::vector<Prior>& priors, const Vector& from, const Vector& to,
                    double part) {
     Vector x = from;
-    for (std::size_t j = 0; j < x.size(); ++j)
+    for (const std::size_t j : indices_of(x))
         x[j] += part * std::clamp(to[j] - from[j], -reach, reach);
     return bounded(priors, std::move(x));
 }
@@ -42,8 +43,8 @@ Vector part_of_way(const std::vector<Prior>& priors, const Vector& from, const V
 RowModel straight_lines(const Vector& x, const RowErrors& at) {
     return [x, at](const Vector& y, const std::vector<bool>&) {
         RowErrors there = at;
-        for (std::size_t i = 0; i < at.errors.size(); ++i)
-            for (std::size_t j = 0; j < x.size(); ++j)
+        for (const std::size_t i : indices_of(at.errors))
+            for (const std::size_t j : indices_of(x))
                 there.errors[i] += at.slopes.at(i, j) * (y[j] - x[j]);
         return there;
     };
@@ -52,10 +53,10 @@ RowModel straight_lines(const Vector& x, const RowErrors& at) {
 Problem on_lines(const Vector& x, const RowErrors& at, const std::vector<bool>& used,
                  const std::vector<Prior>& priors) {
     DenseMatrix slopes{0, x.size(), {}};
-    for (std::size_t i = 0; i < at.errors.size(); ++i) {
+    for (const std::size_t i : indices_of(at.errors)) {
         if (!used[i]) continue;
         ++slopes.rows;
-        for (std::size_t j = 0; j < x.size(); ++j) slopes.values.push_back(at.slopes.at(i, j));
+        for (const std::size_t j : indices_of(x)) slopes.values.push_back(at.slopes.at(i, j));
     }
     const auto errors = [lines = straight_lines(x, at), used](const Vector& y) {
         return used_of(lines(y, used).errors, used);

@@ -9,14 +9,14 @@
 #include <tuple>
 #include <unordered_map>
 
-#include <fmt/format.h>
-
 #include "calibrate/building_blocks.h"
 #include "import/profiles/collective_times.h"
 #include "import/profiles/profile_times.h"
 #include "measured/medians.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
+#include "model/base/refuse.h"
 #include "model/records/measurements.h"
 #include "sim/engine/simulate.h"
 #include "sim/explain/attribution.h"
@@ -70,9 +70,9 @@ std::map<std::uint32_t, Lane> lanes_of(const Profile& p) {
     std::ranges::sort(communicating);
     constexpr std::array own{Lane::compute, Lane::send_up, Lane::send_down, Lane::receive_down};
     std::map<std::uint32_t, Lane> lanes;
-    for (std::size_t i = 0; i < computing.size(); ++i)
+    for (const std::size_t i : indices_of(computing))
         lanes[computing[i].second] = own[std::min(i, own.size() - 1)];
-    for (std::size_t i = 0; i < communicating.size(); ++i)
+    for (const std::size_t i : indices_of(communicating))
         lanes[communicating[i].second] = i == 0 ? Lane::collective : Lane::data;
     return lanes;
 }
@@ -161,16 +161,16 @@ public:
         add_other_launchers();
         for (bool moved = true; moved;) {
             moved = false;
-            for (std::size_t r = 0; r < states_.size(); ++r)
+            for (const std::size_t r : indices_of(states_))
                 while (states_[r].next < states_[r].items.size() && step(r)) moved = true;
         }
         for (const RankState& s : states_)
             if (s.next < s.items.size())
-                throw ConfigError(
-                    fmt::format("{}: its collectives come in another order than those of the other "
-                                "ranks; expected "
-                                "traces of one job, the same steps",
-                                s.profile->path));
+                refuse(
+                    "{}: its collectives come in another order than those of the other "
+                    "ranks; expected "
+                    "traces of one job, the same steps",
+                    s.profile->path);
         result_.traced.origin = Trace::Origin::imported;
         result_.traced.spans = std::move(traced_);
         return std::move(result_);
@@ -206,8 +206,8 @@ private:
 
     [[nodiscard]] bool comes_to(const RankState& s, std::size_t meeting) const {
         if (s.next >= s.items.size() || s.items[s.next].span == nullptr) return false;
-        const auto at = meetings_.of.find(s.items[s.next].span);
-        return at != meetings_.of.end() && at->second == meeting;
+        const auto at = value_in(meetings_.of, s.items[s.next].span);
+        return at && *at == meeting;
     }
 
     // Adds the launcher's time from `until` to `at` as a task and moves `until` there.
@@ -224,7 +224,7 @@ private:
     // Launches that are not in the trace, and what held the device up before its first work in it:
     // their time passes on a lane of its own, from the beginning on, since no host waits for them.
     void add_other_launchers() {
-        for (std::size_t r = 0; r < states_.size(); ++r) {
+        for (const std::size_t r : indices_of(states_)) {
             RankState& s = states_[r];
             for (const DeviceSpan& span : s.profile->spans)  // by start
                 if (span.launched == not_launched || &span == &s.profile->spans.front())
@@ -296,12 +296,11 @@ private:
             const Lane lane = s.lanes.at(span.stream);
             std::vector<TaskId> needs = dependencies(r, span, lane);
             if (span.launched != not_launched) needs.push_back(host_task(r, span.launched, {}));
-            if (const auto launcher = s.launchers.find(&span); launcher != s.launchers.end())
-                needs.push_back(launcher->second);
+            if (const auto launcher = value_in(s.launchers, &span)) needs.push_back(*launcher);
             if (!s.issued[lane].empty()) needs.push_back(s.issued[lane].back().task);
             for (const TaskId t : needs) {
                 by_rank.emplace_back(as_int(r), t);
-                if (std::ranges::find(after, t) == after.end()) after.push_back(t);
+                add_once(after, t);
             }
             places.emplace_back(as_int(r), lane);
             shortest = std::min(shortest, duration(span));

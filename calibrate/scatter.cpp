@@ -16,7 +16,9 @@
 #include "import/tables/case_files.h"
 #include "measured/medians.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
+#include "model/base/refuse.h"
 #include "model/base/whole_files.h"
 #include "model/records/measurements.h"
 #include "sim/interval.h"
@@ -35,7 +37,7 @@ std::pair<std::string, std::string> group_of(const ScatterRow& row) {
 std::map<std::pair<std::string, std::string>, Rows> groups_of(const std::vector<ScatterRow>& rows,
                                                               const std::vector<bool>& used) {
     std::map<std::pair<std::string, std::string>, Rows> groups;
-    for (std::size_t i = 0; i < rows.size(); ++i)
+    for (const std::size_t i : indices_of(rows))
         if (used[i] && !of_others(rows[i].what.circumstances))
             groups[group_of(rows[i])].push_back(&rows[i]);
     return groups;
@@ -122,7 +124,7 @@ ClassScatter scatter_of_class(const std::string& name, const Rows& of, const Sca
 std::vector<ClassScatter> classes_of(const std::vector<ScatterRow>& rows,
                                      const std::vector<bool>& used, const Scatter& least) {
     std::map<std::string, Rows> by_class;
-    for (std::size_t i = 0; i < rows.size(); ++i)
+    for (const std::size_t i : indices_of(rows))
         if (used[i] && of_others(rows[i].what.circumstances) && rows[i].what.circumstances.evidence)
             by_class[class_name(rows[i].what.experiment, rows[i].what.circumstances)].push_back(
                 &rows[i]);
@@ -144,7 +146,7 @@ struct Pair {
 
 std::vector<Pair> pairs_of(const std::vector<ScatterRow>& rows, const std::vector<bool>& used) {
     std::map<std::tuple<std::string, std::string, std::string, int>, Rows> alike;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (const std::size_t i : indices_of(rows)) {
         const auto [framework, gpu] = group_of(rows[i]);
         if (used[i] && !of_others(rows[i].what.circumstances))
             alike[{rows[i].what.series, framework, gpu,
@@ -153,7 +155,7 @@ std::vector<Pair> pairs_of(const std::vector<ScatterRow>& rows, const std::vecto
     }
     std::vector<Pair> pairs;
     for (const auto& [what, of] : alike)
-        for (std::size_t i = 0; i < of.size(); ++i)
+        for (const std::size_t i : indices_of(of))
             for (std::size_t j = 0; j < i; ++j)
                 pairs.push_back({distance(of[i]->forecast.basis, of[j]->forecast.basis),
                                  std::abs(of[i]->off - of[j]->off), 1 / real(of.size())});
@@ -210,9 +212,8 @@ std::map<std::pair<std::string, std::string>, std::vector<Case>> from_default(
     for (const std::string& path : measurements) {
         if (holds_kernels(path)) continue;
         for (Comparison& c : read_comparisons(path, "", std::string(default_framework))) {
-            const auto group = own.find({c.what.source, c.what.case_id});
-            if (group != own.end() && c.refused_because.empty())
-                groups[group->second].push_back(std::move(c.what));
+            const auto group = value_in(own, {c.what.source, c.what.case_id});
+            if (group && c.refused_because.empty()) groups[*group].push_back(std::move(c.what));
         }
     }
     return groups;
@@ -234,7 +235,7 @@ std::vector<double> errors_on_others(std::vector<Case>& cases) {
         std::vector<bool> others;
         for (const Case& c : cases) others.push_back(block_of(c, LeftOut::model) != model);
         const RowErrors there = predicted_without(fit, others).second;
-        for (std::size_t i = 0; i < cases.size(); ++i)
+        for (const std::size_t i : indices_of(cases))
             if (others[i]) offs.push_back(-there.errors[i]);
     }
     return offs;
@@ -352,9 +353,8 @@ std::string cross_validate_scatter(const std::vector<std::string>& measurements,
         return left_out_tables(left_out_rows(rows, rows_of_unseen(measurements, rows, progress)));
     const std::vector<BlockErrors> blocks = leave_out_scatter(rows, by);
     if (blocks.size() < 2)
-        throw ConfigError(
-            fmt::format("--cross-validate {}: the rows have one {} only; expected two or more",
-                        to_string(by), to_string(by)));
+        refuse("--cross-validate {}: the rows have one {} only; expected two or more",
+               to_string(by), to_string(by));
     return block_table(blocks, by);
 }
 

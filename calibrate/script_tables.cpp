@@ -10,6 +10,7 @@
 #include "calibrate/fit_parameter.h"
 #include "calibrate/table_cases.h"
 #include "measured/medians.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/records/measurements.h"
 #include "model/records/provenance.h"
@@ -197,8 +198,7 @@ std::vector<FitPlan> kernel_fits(const BuildingBlocks& blocks) {
         [rows = above_floor(blocks.kernels)](const std::vector<std::string_view>& kinds) {
             std::vector<FitCase> of_kinds;
             for (const KernelRow& row : rows)
-                if (std::ranges::find(kinds, row.kind) != kinds.end())
-                    of_kinds.push_back(kernel_case(row));
+                if (contains(kinds, row.kind)) of_kinds.push_back(kernel_case(row));
             return of_kinds;
         };
     const bool backward = std::ranges::any_of(

@@ -1,6 +1,5 @@
 #include "calibrate/sisters.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "measured/nearest.h"

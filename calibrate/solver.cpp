@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 
 namespace stepcast {
@@ -112,7 +113,7 @@ public:
           x_(x),
           rows_(problem, slopes, x),
           ceres_(options(rows_)) {
-        for (std::size_t i = 0; i < weights.size(); ++i)
+        for (const std::size_t i : indices_of(weights))
             ceres_.AddResidualBlock(
                 new RowResidual(rows_, i, x.size(), noise),
                 new ceres::ScaledLoss(nullptr, weights[i], ceres::TAKE_OWNERSHIP), x.data());
@@ -120,7 +121,7 @@ public:
     }
 
     void minimise() {
-        for (std::size_t j = 0; j < x_.size(); ++j) {
+        for (const std::size_t j : indices_of(x_)) {
             ceres_.SetParameterLowerBound(x_.data(), as_int(j), priors_[j].lower);
             ceres_.SetParameterUpperBound(x_.data(), as_int(j), priors_[j].upper);
         }
@@ -192,7 +193,7 @@ double noise_of(const Problem& p, const Vector& x, const Vector& errors, const V
     }
     if (p.loss.believed_rows == 0) {
         const DenseMatrix covariance = covariance_at(p, x, weights, noise);
-        for (std::size_t j = 0; j < x.size(); ++j)
+        for (const std::size_t j : indices_of(x))
             freedom -= 1 - covariance.at(j, j) / (p.priors[j].sigma * p.priors[j].sigma);
     }
     return freedom < 0.5
@@ -205,7 +206,7 @@ template <typename Step, typename Other>
 DenseMatrix quotients(const std::function<Vector(const Vector& x)>& errors, const Vector& x,
                       Step up, Other down) {
     DenseMatrix found{0, x.size(), {}};
-    for (std::size_t c = 0; c < x.size(); ++c) {
+    for (const std::size_t c : indices_of(x)) {
         Vector moved = x;
         moved[c] = x[c] + up(x[c]);
         const Vector above = errors(moved);
@@ -213,7 +214,7 @@ DenseMatrix quotients(const std::function<Vector(const Vector& x)>& errors, cons
         const Vector below = errors(moved);
         found.rows = above.size();
         found.values.resize(above.size() * x.size());
-        for (std::size_t r = 0; r < above.size(); ++r)
+        for (const std::size_t r : indices_of(above))
             found.at(r, c) = (above[r] - below[r]) / (up(x[c]) - down(x[c]));
     }
     return found;
@@ -229,7 +230,7 @@ Eigen::MatrixXd to_eigen(const DenseMatrix& m) {
 double objective(const Problem& p, const Vector& errors, const Vector& x, double noise) {
     double sum = 0;
     for (const double error : errors) sum += loss_and_weight(p.loss, error / noise).first;
-    for (std::size_t j = 0; j < x.size(); ++j) {
+    for (const std::size_t j : indices_of(x)) {
         const double r = (x[j] - p.priors[j].mean) / p.priors[j].sigma;
         sum += r * r;
     }
@@ -240,7 +241,7 @@ Posterior posterior_at(const Problem& p, Vector x, double noise) {
     Posterior found;
     found.rows = {p.errors(x), p.slopes(x)};
     found.covariance = covariance_at(p, x, weights_of(p.loss, found.rows.errors, noise), noise);
-    for (std::size_t j = 0; j < x.size(); ++j) {
+    for (const std::size_t j : indices_of(x)) {
         found.sigma.push_back(std::sqrt(found.covariance.at(j, j)));
         found.at_bound.push_back(x[j] <= p.priors[j].lower + 1e-9 ||
                                  x[j] >= p.priors[j].upper - 1e-9);
@@ -253,7 +254,7 @@ Posterior posterior_at(const Problem& p, Vector x, double noise) {
 }
 
 Posterior solve(const Problem& p, Vector x) {
-    for (std::size_t j = 0; j < x.size(); ++j)
+    for (const std::size_t j : indices_of(x))
         x[j] = std::clamp(x[j], p.priors[j].lower, p.priors[j].upper);
     const auto& slopes = p.search_slopes ? p.search_slopes : p.slopes;
     double noise = p.first_noise;
@@ -267,7 +268,7 @@ Posterior solve(const Problem& p, Vector x) {
         noise = noise_of(p, x, errors, weights, last);
         weights = weights_of(p.loss, errors, noise);
         double moved = std::abs(std::log(noise / last));
-        for (std::size_t j = 0; j < x.size(); ++j)
+        for (const std::size_t j : indices_of(x))
             moved = std::max(moved, std::abs(x[j] - before[j]));
         if (round > 0 && moved < p.standing) break;
     }

@@ -9,6 +9,7 @@
 #include "calibrate/fit_parameter.h"
 #include "measured/read.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/input/presets.h"
 #include "model/runtime_rules.h"
@@ -97,7 +98,7 @@ std::vector<Experiment> shipped_settings() {
     const std::vector<std::string> assumed = assumed_frameworks();
     for (const auto& name : preset_names(PresetKind::framework)) {
         if (found.empty()) break;
-        if (std::ranges::find(assumed, name) != assumed.end()) continue;
+        if (contains(assumed, name)) continue;
         Experiment e;
         e.workload.kind = Workload::Kind::transformer;
         e.cluster = found.front().cluster;

@@ -11,6 +11,7 @@
 #include "measured/medians.h"
 #include "measured/read.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "sim/scatter.h"
 
 namespace stepcast {
@@ -47,8 +48,8 @@ void set_starts(std::vector<Case>& cases, const std::vector<StepConstant>& const
 // rows' scatter and the constants' errors.
 double predictive_sigma(const Posterior& p, const DenseMatrix& slopes, std::size_t row) {
     double variance = p.noise * p.noise;
-    for (std::size_t j = 0; j < p.x.size(); ++j)
-        for (std::size_t k = 0; k < p.x.size(); ++k)
+    for (const std::size_t j : indices_of(p.x))
+        for (const std::size_t k : indices_of(p.x))
             variance += slopes.at(row, j) * p.covariance.at(j, k) * slopes.at(row, k);
     return std::sqrt(variance);
 }
@@ -80,7 +81,7 @@ public:
         solve(Vector(fit_.constants.size(), 0.0), true);
         while (!fit_.posterior.at_start) {
             const std::vector<bool> leaves = to_leave();
-            if (std::ranges::find(leaves, true) != leaves.end())
+            if (contains(leaves, true))
                 leave(leaves);
             else if (stopped() || !bends())
                 break;
@@ -88,7 +89,7 @@ public:
         }
         if (doubting && !stopped() && !fit_.posterior.at_start) {
             fit_.far = far_from_most(fit_.model, priors_of(fit_.constants), fit_.posterior);
-            if (std::ranges::find(fit_.far, true) != fit_.far.end()) return std::move(fit_);
+            if (contains(fit_.far, true)) return std::move(fit_);
             fit_.far.clear();
         }
         if (!stopped() && request_.target == FitTarget::framework && any_determined(fit_, true) &&
@@ -148,7 +149,7 @@ private:
     void leave(const std::vector<bool>& leaves) {
         std::vector<StepConstant> stay;
         Vector x;
-        for (std::size_t j = 0; j < leaves.size(); ++j) {
+        for (const std::size_t j : indices_of(leaves)) {
             (leaves[j] ? fit_.left : stay).push_back(fit_.constants[j]);
             if (!leaves[j]) x.push_back(fit_.posterior.x[j]);
         }
@@ -172,7 +173,7 @@ private:
         constexpr double straight = 0.003;
         Vector errors = whole_errors(cases_, fit_.constants, fit_.posterior, whole_);
         bool any = false;
-        for (std::size_t i = 0; i < errors.size(); ++i) {
+        for (const std::size_t i : indices_of(errors)) {
             if (whole_[i] || std::abs(errors[i] - fit_.posterior.rows.errors[i]) <= straight)
                 continue;
             whole_[i] = any = true;
@@ -222,7 +223,7 @@ bool brings_nearer(const RowsUnseen& unseen) {
 bool determined(const StepFit& fit, std::size_t j) { return left_of_prior(fit, j) < narrowed; }
 
 bool any_determined(const StepFit& fit, bool of_framework) {
-    for (std::size_t j = 0; j < fit.constants.size(); ++j)
+    for (const std::size_t j : indices_of(fit.constants))
         if (fit.constants[j].framework.empty() != of_framework && determined(fit, j)) return true;
     return false;
 }
@@ -259,7 +260,7 @@ StepFit fitted_to(std::vector<Case>& cases, const CalibrationRequest& request,
     if (fit.far.empty()) return fit;
     std::vector<Case> apart;
     cases.clear();
-    for (std::size_t i = 0; i < stated.size(); ++i)
+    for (const std::size_t i : indices_of(stated))
         (fit.far[i] ? apart : cases).push_back(stated[i]);
     const std::vector<Case> used = cases;
     StepFit most = Fit(cases, request, progress).found(false);

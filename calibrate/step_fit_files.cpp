@@ -10,6 +10,7 @@
 
 #include "calibrate/fit.h"
 #include "measured/read.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/whole_files.h"
 #include "model/experiment.h"
@@ -48,7 +49,7 @@ Fitted fitted_of(const StepFit& fit, bool software, const CalibrationRequest& re
         for (const Case& c : cases) ranks.insert(rank_count(c.experiment.cluster));
         fitted.ranges = {{ranks_range, real(*ranks.begin()), real(*ranks.rbegin())}};
     }
-    for (std::size_t j = 0; j < fit.constants.size(); ++j) {
+    for (const std::size_t j : indices_of(fit.constants)) {
         const StepConstant& c = fit.constants[j];
         if (c.framework.empty() == software) continue;
         chosen.push_back(j);
@@ -59,8 +60,7 @@ Fitted fitted_of(const StepFit& fit, bool software, const CalibrationRequest& re
     fitted.measured = {"step"};
     for (const auto& [by, blocks] : fit.blocks) {
         std::vector<double> errors;
-        for (const BlockErrors& block : blocks)
-            errors.insert(errors.end(), block.errors.begin(), block.errors.end());
+        for (const BlockErrors& block : blocks) append(errors, block.errors);
         if (!errors.empty())
             fitted.errors.push_back(summary_of(errors, left_out_by(to_string(by), blocks.size())));
     }
@@ -78,8 +78,8 @@ void keep_fitted(Fitted& fitted, const Fitted& before, FitTarget target) {
             fitted.correlation.clear();
         }
     for (const FittedRange& range : before.ranges) {
-        const auto same = std::ranges::find(fitted.ranges, range.what, &FittedRange::what);
-        if (same == fitted.ranges.end())
+        const auto same = first_with(fitted.ranges, range.what, &FittedRange::what);
+        if (!same)
             fitted.ranges.push_back(range);
         else
             *same = {range.what, std::min(same->least, range.least),
@@ -155,7 +155,7 @@ std::string write_cluster_file(const StepFit& fit, const CalibrationRequest& req
 std::string rows_apart(const std::vector<Case>& cases, const std::vector<double>& errors,
                        double limit) {
     std::map<std::string, std::vector<std::size_t>> alike;
-    for (std::size_t i = 0; i < cases.size(); ++i) {
+    for (const std::size_t i : indices_of(cases)) {
         const Experiment& e = cases[i].experiment;
         const Parallelism& s = e.parallelism;
         alike[fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", e.workload.name,
@@ -180,7 +180,7 @@ std::string contradictions(const std::vector<Case>& cases, const Posterior& p) {
     constexpr double far = 5;
     const double limit = std::max(least_contradiction, far * p.noise);
     std::string text = rows_apart(cases, p.rows.errors, limit);
-    for (std::size_t i = 0; i < cases.size(); ++i)
+    for (const std::size_t i : indices_of(cases))
         if (std::abs(p.rows.errors[i]) > limit)
             text += fmt::format(
                 "far from the others, of little weight: {}, measured {}, fitted {:+.0f} %\n",
@@ -195,7 +195,7 @@ std::string constants_table(const StepFit& fit) {
     };
     std::string text = fmt::format("  {:<32} {:>12} {:>12} {:>8}  {}\n", "constant", "fitted",
                                    "prior", "error", "");
-    for (std::size_t j = 0; j < fit.constants.size(); ++j) {
+    for (const std::size_t j : indices_of(fit.constants)) {
         const StepConstant& c = fit.constants[j];
         const char* const verdict = !determined(fit, j) ? "not determined: moved within its prior"
                                     : fit.posterior.at_bound[j]

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "calibrate/step_model.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/runtime_rules.h"
 #include "model/step.h"
@@ -25,7 +26,7 @@ Experiment at_factors(const Experiment& base, const std::vector<std::string>& ke
     Experiment e = base;
     // the record of the fit has no influence on times and is long to copy
     e.cluster.fitted.reset();
-    for (std::size_t j = 0; j < keys.size(); ++j) {
+    for (const std::size_t j : indices_of(keys)) {
         if (in_graph(keys[j]))
             e.runtime.eager_traffic *= factors[j];
         else
@@ -98,7 +99,7 @@ StepSlopes step_with_slopes(const Case& what, const std::vector<std::string>& ke
         const StepSlopes first = of_whole(with_micro_batches(e, b.few), keys);
         const double along = real(b.count - b.more) / (b.more - b.few);
         found.step += along * (found.step - first.step);
-        for (std::size_t j = 0; j < keys.size(); ++j)
+        for (const std::size_t j : indices_of(keys))
             found.slopes[j] += along * (found.slopes[j] - first.slopes[j]);
     }
     for (double& slope : found.slopes) slope /= found.step.si();
@@ -120,7 +121,7 @@ RowModel step_rows_model(const std::vector<Case>& cases, const std::vector<StepC
             const StepSlopes s =
                 step_with_slopes(cases[i], keys, factors, !whole.empty() && whole[i]);
             found.errors[i] = std::log(s.step / cases[i].measured_step);
-            for (std::size_t j = 0; j < keys.size(); ++j) found.slopes.at(i, j) = s.slopes[j];
+            for (const std::size_t j : indices_of(keys)) found.slopes.at(i, j) = s.slopes[j];
             if (!progress || i % 16 != 0) return;
             const std::lock_guard lock(printing);
             progress(fmt::format("fitting: pass {}, row {} of {}", pass, i + 1, cases.size()));

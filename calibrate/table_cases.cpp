@@ -89,6 +89,14 @@ FitCase collective_case(const CollectiveRow& row, const Cluster& cluster) {
                       });
 }
 
+std::optional<Cluster> machine_of(const CollectiveRow& row, Cluster cluster) {
+    const int each = row.ranks / row.nodes;
+    if (each > cluster.gpus_per_node) return std::nullopt;
+    cluster.nodes = row.nodes;
+    if (row.nodes > 1) cluster.gpus_per_node = each;
+    return cluster;
+}
+
 std::vector<FitCase> cast_cases(const std::vector<CastRow>& rows) {
     std::vector<FitCase> cases;
     for (const CastRow& row : rows)

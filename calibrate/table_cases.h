@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -26,6 +27,8 @@ FitCase table_case(std::string name, std::string kind, const Row& row,
 FitCase gemm_case(const GemmRow& row);
 // Between nodes it is of as many nodes as the row has, and its kind is "all_reduce between nodes".
 FitCase collective_case(const CollectiveRow& row, const Cluster& cluster);
+// The nodes that it ran on; nothing if the cluster's have fewer devices.
+std::optional<Cluster> machine_of(const CollectiveRow& row, Cluster cluster);
 
 // "gemm_fp8", "gemm_fp8_blocks" or "gemm_fp4", with the prefix "sustained_" for long runs.
 std::string narrow_kind(const GemmRow& row);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "calibrate/fit.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/experiment.h"
 #include "model/input/key_values.h"
@@ -15,8 +16,8 @@ namespace {
 
 // Widens the range `what` to include `value`.
 void widen(std::vector<FittedRange>& ranges, const std::string& what, double value) {
-    const auto at = std::ranges::find(ranges, what, &FittedRange::what);
-    if (at == ranges.end()) return ranges.push_back({what, value, value});
+    const auto at = first_with(ranges, what, &FittedRange::what);
+    if (!at) return ranges.push_back({what, value, value});
     at->least = std::min(at->least, value);
     at->most = std::max(at->most, value);
 }
@@ -119,14 +120,14 @@ std::vector<FittedConstants> other_constants(const Cluster& cluster, const Clust
         const std::string table = table_of(name);
         if (table.empty() || !is_number(key) || is_unset(key, now)) continue;
         const auto& stated = cluster.fitted->parameters;
-        if (std::ranges::find(stated, name, &FittedParameter::key) != stated.end()) continue;
-        const auto at = std::ranges::find(priors, table, &FittedConstants::what);
-        if (at == priors.end())
+        if (contains(stated, name, &FittedParameter::key)) continue;
+        const auto at = first_with(priors, table, &FittedConstants::what);
+        if (!at)
             priors.push_back({table, 1, prior});
         else
             ++at->count;
     }
-    lists.insert(lists.end(), priors.begin(), priors.end());
+    append(lists, priors);
     return lists;
 }
 

@@ -17,11 +17,13 @@
 #include "import/profiles/profile_times.h"
 #include "measured/medians.h"
 #include "model/base/errors.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
+#include "model/base/refuse.h"
 #include "model/base/text_search.h"
 #include "model/rank_groups.h"
 #include "model/records/measurements.h"
-#include "model/transformer/step.h"
 
 namespace stepcast {
 namespace {
@@ -71,9 +73,9 @@ StepOfRank step_of(const Profile& p, std::size_t number) {
         std::size_t index = 0;
         while (index < p.steps.size() && number_of_step(p, index) < number) ++index;
         if (index == p.steps.size() || number_of_step(p, index) != number)
-            throw ConfigError(fmt::format(
+            refuse(
                 "{}: {} steps, not the first rank's step {}; expected the same steps of every rank",
-                p.path, p.steps.size(), number));
+                p.path, p.steps.size(), number);
         step.length = length_of_step(p, index);
         from = nanoseconds(p.steps[index].start);
         to = from + nanoseconds(step.length);
@@ -144,11 +146,9 @@ std::map<Kind, KindError> sums_by_kind(const AttributedStep& step, const Costs& 
     const double share = 1.0 / real(ranks.size());
     for (const StepOfRank& r : ranks) {
         for (const DeviceSpan* s : r.spans) {
-            const auto meeting = meetings.of.find(s);
+            const auto meeting = value_in(meetings.of, s);
             sums[of(kind_of(*r.profile, *s), phase_of(s->phase))].measured +=
-                (meeting != meetings.of.end() ? meetings.all[meeting->second].least
-                                              : duration(*s)) *
-                share;
+                (meeting ? meetings.all[*meeting].least : duration(*s)) * share;
         }
         const int rank = graph_rank(e, graph, r.profile->rank);
         for (TaskId t = 0; t < graph.size(); ++t)
@@ -179,11 +179,11 @@ ErrorAttribution attribute(const AttributedStep& step, std::vector<std::string>&
         Costs replay = costs;
         for (TaskId t = 0; t < graph.size(); ++t) {
             const Kind kind = of(kind_name(graph.op(t)), graph.phase(t));
-            const auto sum = sums.find(kind);
-            if (sum == sums.end() || !(sum->second.measured > Seconds(0)) ||
-                !(sum->second.predicted > Seconds(0)) || (but && kind == *but))
+            const auto sum = value_in(sums, kind);
+            if (!sum || !(sum->measured > Seconds(0)) || !(sum->predicted > Seconds(0)) ||
+                (but && kind == *but))
                 continue;
-            replay.duration[t] *= sum->second.measured / sum->second.predicted;
+            replay.duration[t] *= sum->measured / sum->predicted;
         }
         // measured durations already include interference between tasks
         run_in_order(graph, replay, timeline);
@@ -196,8 +196,8 @@ ErrorAttribution attribute(const AttributedStep& step, std::vector<std::string>&
         if (is_exchange(kind.first)) sum.phase = usual_phase(graph, costs, kind.first);
         error.kinds.push_back(sum);
         if (!(sum.predicted > Seconds(0)))
-            notes.push_back(fmt::format("{} in the {}: traced, and not in the forecast", kind.first,
-                                        to_string(kind.second)));
+            add_line(notes, "{} in the {}: traced, and not in the forecast", kind.first,
+                     to_string(kind.second));
     }
     std::ranges::stable_sort(error.kinds, std::greater{},
                              [](const KindError& k) { return std::abs(k.effect.si()); });
@@ -246,7 +246,7 @@ std::vector<std::size_t> calls_in(const std::vector<TracedSlice>& slices, const 
                                   Phase phase) {
     std::vector<std::size_t> calls;
     std::int32_t before = -1;
-    for (std::size_t i = 0; i < slices.size(); ++i) {
+    for (const std::size_t i : indices_of(slices)) {
         const DeviceSpan& s = *r.spans[i];
         const Phase own = s.phase == ProfilePhase::unlinked ? Phase::forward : phase_of(s.phase);
         if (slices[i].kind != "gemm" || own != phase) continue;
@@ -278,13 +278,13 @@ void label(std::vector<TracedSlice>& slices, const StepOfRank& r, const Predicti
         if (tasks.empty() || calls.empty()) continue;
         const std::vector<TaskId> of_call = matched(tasks, calls.size(), p.graph);
         if (of_call.empty()) {
-            notes.push_back(
-                fmt::format("rank {}: {} GEMMs in the {}, the forecast has {}: layers and "
-                            "micro-batches of its slices are unknown",
-                            r.profile->rank, calls.size(), to_string(phase), tasks.size()));
+            add_line(notes,
+                     "rank {}: {} GEMMs in the {}, the forecast has {}: layers and "
+                     "micro-batches of its slices are unknown",
+                     r.profile->rank, calls.size(), to_string(phase), tasks.size());
             continue;
         }
-        for (std::size_t k = 0; k < calls.size(); ++k) {
+        for (const std::size_t k : indices_of(calls)) {
             const int layer = p.graph.label(of_call[k]).layer,
                       micro_batch = p.graph.label(of_call[k]).micro_batch;
             std::tie(slices[calls[k]].layer, slices[calls[k]].micro_batch) =
@@ -317,7 +317,7 @@ TracedSlices slices_of(const Experiment& e, const std::vector<StepOfRank>& ranks
                               kind_of(*r.profile, *s), std::string(to_string(s->phase)),
                               at(s->start), duration(*s)});
         label(slices, r, p, graph_rank(e, p.graph, r.profile->rank), notes);
-        all.slices.insert(all.slices.end(), slices.begin(), slices.end());
+        append(all.slices, slices);
         for (const ProfiledMemory& m : r.profile->memory)
             if (m.time >= r.spans.front()->start && m.time <= r.spans.back()->finish)
                 all.memory.push_back({process, at(m.time), Bytes(m.allocated)});
@@ -339,10 +339,10 @@ bool fitted_to_traces(const Cluster& cluster) {
 TraceForecast forecast_of_trace(const std::vector<Profile>& job, const Experiment& experiment) {
     const Profile& first = job.front();
     if (first.ranks > 0 && first.ranks != rank_count(experiment.cluster))
-        throw ConfigError(fmt::format(
+        refuse(
             "{}: a job of {} ranks, but {} has {}; expected the experiment that ran (use --gpus "
             "{})",
-            first.path, first.ranks, experiment.name, rank_count(experiment.cluster), first.ranks));
+            first.path, first.ranks, experiment.name, rank_count(experiment.cluster), first.ranks);
     TraceForecast result{{}, predict_step(experiment), {}, {}};
     const std::size_t index = first.steps.empty() ? 0 : middle_step(first);
     std::vector<StepOfRank> ranks;

@@ -14,6 +14,7 @@
 #include "import/profiles/table_words.h"
 #include "import/tables/case_of.h"
 #include "measured/medians.h"
+#include "model/base/lines.h"
 #include "model/records/measurements.h"
 #include "sim/costs/costs.h"
 #include "sim/costs/op_costs.h"
@@ -150,15 +151,15 @@ std::vector<std::string> take_framework(Framework& framework,
     };
     if (const auto call = median_of(launch_kind)) {
         set_rule(framework, "cluster.host.call", exact_text(*call));
-        said.push_back(
-            fmt::format("host.call = {}: a launch; recording of shapes and stacks makes it 1.2 to "
-                        "3 times as long",
-                        to_string(*call)));
+        add_line(said,
+                 "host.call = {}: a launch; recording of shapes and stacks makes it 1.2 to "
+                 "3 times as long",
+                 to_string(*call));
     }
     if (const auto layer = median_of(layer_kind)) {
         set_rule(framework, "cluster.host.layer", exact_text(*layer));
-        said.push_back(fmt::format("host.layer = {}: a pass of a layer on top of its launches",
-                                   to_string(*layer)));
+        add_line(said, "host.layer = {}: a pass of a layer on top of its launches",
+                 to_string(*layer));
     }
     double single = 0, compiled = 0;
     for (const LaunchRow& row : launches) {
@@ -169,9 +170,8 @@ std::vector<std::string> take_framework(Framework& framework,
         const bool eager = single > compiled;
         set_rule(framework, "runtime.kernels",
                  std::string(to_string(eager ? KernelStyle::eager : KernelStyle::fused)));
-        said.push_back(
-            fmt::format("eager = {}: passes of single operators take {}, of compiled graphs {}",
-                        eager, to_string(Seconds(single)), to_string(Seconds(compiled))));
+        add_line(said, "eager = {}: passes of single operators take {}, of compiled graphs {}",
+                 eager, to_string(Seconds(single)), to_string(Seconds(compiled)));
     }
     return said;
 }

@@ -11,6 +11,10 @@
 
 namespace stepcast {
 
+// Group of positional arguments and of options that stand in none.
+inline constexpr const char* ungrouped = "Options";
+inline constexpr bool is_required = true;
+
 struct Argument {
     const char* name;  // "--trace", or EXPERIMENT of a positional one
     std::variant<std::string Options::*, std::vector<std::string> Options::*, int Options::*,
@@ -18,7 +22,7 @@ struct Argument {
         value;
     const char* type = "";  // of the value; "" of flags and positional arguments
     const char* help = "";
-    const char* group = "Options";  // heading of --help; "" of what old command lines have
+    const char* group = ungrouped;  // heading of --help; "" of what old command lines have
     bool required = false;
     bool comma = false;               // of a list: one option holds A,B,..
     bool many = false;                // of a list: one option holds several words

@@ -6,24 +6,20 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
-#include <random>
 
-#include <fmt/format.h>
-
-#include "calibrate/kernel_comparisons.h"
+#include "calibrate/measured_links.h"
 #include "cli/experiment_inputs.h"
 #include "cli/run_inputs.h"
 #include "import/machine/gpu_samples.h"
 #include "import/profiles/import_profiles.h"
-#include "import/profiles/profile_times.h"
-#include "measured/medians.h"
 #include "measured/read.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
-#include "model/base/whole_files.h"
+#include "model/base/refuse.h"
+#include "model/base/text_search.h"
 #include "model/input/check_experiment.h"
-#include "model/machine/cluster_file.h"
 #include "model/records/measurements.h"
 
 namespace stepcast {
@@ -48,10 +44,10 @@ void take_case(const Case& c, Observed& seen) {
 void require_batch(const Case& c, const std::string& where, const Experiment& e) {
     const int stated = sequences_of_step(e.parallelism);
     if (c.measured_sequences == 0 || c.measured_sequences == stated) return;
-    throw ConfigError(fmt::format(
+    refuse(
         "{}: a step took {} sequences, the configuration says {}: they are not of one run; "
         "expected --set global_batch={}, or that run's configuration",
-        where, c.measured_sequences, stated, c.measured_sequences));
+        where, c.measured_sequences, stated, c.measured_sequences);
 }
 
 void take_log(const Case& c, const std::string& log, AskedRun& run) {
@@ -129,69 +125,10 @@ void take_measured(const Options& options, AskedRun& run) {
     const Seconds mean = sum / real(steps.size()), logged = run.observed.step;
     constexpr double alike = 0.1;
     if (!options.log.empty() && std::abs(mean / logged - 1) > alike)
-        throw ConfigError(
-            fmt::format("--measured {}: the steps of {} take {}; expected one of them",
-                        options.measured.front(), options.log, to_string(logged)));
+        refuse("--measured {}: the steps of {} take {}; expected one of them",
+               options.measured.front(), options.log, to_string(logged));
     run.observed.step = mean;
     run.observed.steps = steps.size() > 1 ? steps : std::vector<Seconds>{};
-}
-
-class ScratchFolder {
-public:
-    ScratchFolder()
-        : path_(std::filesystem::temp_directory_path() /
-                fmt::format("stepcast-links-{:08x}", std::random_device{}())) {
-        std::filesystem::create_directories(path_);
-    }
-    ~ScratchFolder() {
-        std::error_code none;
-        std::filesystem::remove_all(path_, none);
-    }
-    ScratchFolder(const ScratchFolder&) = delete;
-    ScratchFolder& operator=(const ScratchFolder&) = delete;
-    [[nodiscard]] std::string path() const { return path_.string(); }
-
-private:
-    std::filesystem::path path_;
-};
-
-// What the output does not say: it ran on all ranks, whose nodes are whole.
-NcclTestsContext context_of(const std::string& path, const Cluster& cluster) {
-    NcclTestsContext context{.op = "all_reduce", .ranks = rank_count(cluster), .nodes = 0};
-    int ranks = 0;
-    for (const NcclTestsRow& row : read_nccl_tests(path, context).rows)
-        ranks = std::max(ranks, row.out_of_place.ranks);
-    context.nodes = (ranks + cluster.gpus_per_node - 1) / cluster.gpus_per_node;
-    return context;
-}
-
-// Large messages alone: what small ones take is latency.
-void take_links(const std::string& path, AskedRun& run) {
-    constexpr double large = 64e6;
-    const ScratchFolder folder;
-    const std::string cluster = folder.path() + "/machine.toml", out = folder.path() + "/links.csv";
-    write_whole({{cluster, write_cluster(run.experiment.cluster)}});
-    import_profiles({.paths = {path},
-                     .out = out,
-                     .system = "",
-                     .model = "",
-                     .context = context_of(path, run.experiment.cluster),
-                     .format = "nccl-tests"});
-    std::vector<double> between, inside;
-    for (const auto& file : std::filesystem::directory_iterator(folder.path()))
-        if (file.path().extension() == ".csv")
-            for (const KernelComparison& row :
-                 read_kernel_comparisons(file.path().string(), cluster).rows)
-                if (row.ranks > 1 && row.bytes > Bytes(large))
-                    (row.ranks > run.experiment.cluster.gpus_per_node ? between : inside)
-                        .push_back(std::log(row.measured / row.predicted));
-    const auto add = [&](const std::vector<double>& ratios, bool nodes) {
-        if (!ratios.empty()) run.observed.links.push_back({nodes, std::exp(median(ratios))});
-    };
-    add(between, true);
-    add(inside, false);
-    if (run.observed.links.empty())
-        throw ConfigError(path + ": has no message of 64 MB or more; expected nccl-tests -e 1G");
 }
 
 // Of several ranks also how they differ.
@@ -212,23 +149,6 @@ constexpr double usual_clock = 0.9;
 void take_clocks(const std::string& path, Observed& seen) {
     for (const double share : read_gpu_samples(path).clocks)
         seen.clocks.push_back({.share = share, .usual = usual_clock});
-}
-
-// One figure as nccl-tests would print it: of an all-reduce of 1 GiB over all ranks.
-void take_bandwidth(BytesPerSecond bus, AskedRun& run) {
-    constexpr double bytes = 1 << 30;
-    const int ranks = rank_count(run.experiment.cluster);
-    if (ranks < 2) throw ConfigError("expected a run of more than one GPU");
-    const double algorithm = bus.si() / (2.0 * (ranks - 1) / ranks), us = 1e6 * bytes / algorithm;
-    std::string text =
-        "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n";
-    const std::string both =
-        fmt::format("{:.1f} {:.3f} {:.3f} 0", us, algorithm / 1e9, bus.si() / 1e9);
-    text += fmt::format("{:.0f} {:.0f} float sum -1 {} {}\n", bytes, bytes / 4, both, both);
-    const ScratchFolder folder;
-    const std::string file = folder.path() + "/bus_bandwidth.txt";
-    write_whole({{file, text}});
-    take_links(file, run);
 }
 
 double share_of(const std::string& text) {
@@ -267,7 +187,7 @@ void take_seen(const std::string& text, AskedRun& run) {
     else if (said.key == "memory")
         seen.peak = parse_bytes(said.value);
     else if (said.key == "bus_bandwidth")
-        take_bandwidth(parse_bandwidth(said.value), run);
+        append(seen.links, measured_links(parse_bandwidth(said.value), run.experiment.cluster));
     else
         throw ConfigError(
             said.key +
@@ -357,7 +277,8 @@ AskedRun asked_run(const Options& options) {
             if (run.observed.rank_times.back() <= 0) throw ConfigError("expected more than 0");
         });
     if (!options.profile.empty()) take_profile(options.profile, run.observed);
-    if (!options.nccl_tests.empty()) take_links(options.nccl_tests, run);
+    if (!options.nccl_tests.empty())
+        append(run.observed.links, measured_links(options.nccl_tests, run.experiment.cluster));
     if (!options.gpu_samples.empty()) take_clocks(options.gpu_samples, run.observed);
     for (const std::string& text : options.seen)
         at_place("--seen " + text, [&] { take_seen(text, run); });

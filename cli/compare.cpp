@@ -1,7 +1,6 @@
 #include "cli/compare.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "calibrate/kernel_comparisons.h"
@@ -19,6 +18,7 @@
 #include "import/tables/case_files.h"
 #include "measured/read.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "reports/compare_page.h"
 #include "reports/comparison_json.h"
@@ -47,7 +47,7 @@ void check_files(const Options& options) {
 TracedSlices slices_of(const Replay& r, const std::vector<Profile>& job) {
     constexpr int first_process = 1000;
     TracedSlices all;
-    for (std::size_t i = 0; i < job.size(); ++i)
+    for (const std::size_t i : indices_of(job))
         all.processes.emplace_back(first_process + as_int(i),
                                    "traced rank " + std::to_string(job[i].rank));
     for (const Span& s : r.traced.spans)
@@ -163,8 +163,7 @@ Compared compare_inputs(const Options& options, const Progress& progress) {
     Compared compared{};
     for (const std::string& path : options.inputs) {
         if (is_log(path))
-            std::ranges::move(comparisons_of_log(options, path),
-                              std::back_inserter(compared.comparisons));
+            append(compared.comparisons, comparisons_of_log(options, path));
         else if (holds_kernels(path))
             add(compared.kernels, read_kernel_comparisons(path, options.cluster));
         else
@@ -184,45 +183,28 @@ Compared compare_inputs(const Options& options, const Progress& progress) {
 }
 
 Verb compare_verb() {
-    const Arguments machine{{.name = "--cluster",
-                             .value = &Options::cluster,
-                             .type = "CLUSTER",
-                             .help = "the machine to predict with: file or preset",
-                             .group = of_machine},
-                            {.name = "--framework",
-                             .value = &Options::framework,
-                             .type = "FRAMEWORK",
-                             .help = "the framework that all cases ran in: file or preset",
-                             .group = of_machine}};
+    const Arguments machine{{"--cluster", &Options::cluster, "CLUSTER",
+                             "the machine to predict with: file or preset", of_machine},
+                            {"--framework", &Options::framework, "FRAMEWORK",
+                             "the framework that all cases ran in: file or preset", of_machine}};
     const Arguments traces{
-        {.name = "--model",
-         .value = &Options::model,
-         .type = "EXPERIMENT",
-         .help = "the experiment that ran; without it a trace's own kernel tables predict it, a "
-                 "log's own arguments",
-         .group = of_traces},
+        {"--model", &Options::model, "EXPERIMENT",
+         "the experiment that ran; without it a trace's own kernel tables predict it, a "
+         "log's own arguments",
+         of_traces},
         {.name = "--gpus",
          .value = &Options::gpus,
          .type = "COUNT",
          .help = "ranks of --model",
          .group = of_traces,
          .most = 1 << 20},
-        {.name = "--set",
-         .value = &Options::set,
-         .type = "KEY=VALUE",
-         .help = "any key of --model",
-         .group = of_traces},
-        {.name = "--trace",
-         .value = &Options::trace,
-         .type = "FILE.json",
-         .help = "for Perfetto: the predicted step next to the traced one",
-         .group = of_traces}};
-    const Arguments output{json_argument(),
-                           out_argument("tables, summary.md, plots and a page"),
-                           {.name = "--strict",
-                            .value = &Options::strict,
-                            .help = "exit code 1 when a case is refused",
-                            .group = of_output}};
+        {"--set", &Options::set, "KEY=VALUE", "any key of --model", of_traces},
+        {"--trace", &Options::trace, "FILE.json",
+         "for Perfetto: the predicted step next to the traced one", of_traces}};
+    const Arguments output{
+        json_argument(),
+        out_argument("tables, summary.md, plots and a page"),
+        {"--strict", &Options::strict, "", "exit code 1 when a case is refused", of_output}};
     const Arguments own{
         {.name = "--measured",
          .value = &Options::measured,
@@ -231,42 +213,24 @@ Verb compare_verb() {
                  "wrote; of --waterfall the measured steps of both, - for one that is not known",
          .group = of_own_steps,
          .comma = true},
-        {.name = "--waterfall",
-         .value = &Options::waterfall,
-         .help = "of two experiments, launch scripts, logs or rows (TABLE.csv:CASE): what each "
-                 "difference costs",
-         .group = of_own_steps}};
+        {"--waterfall", &Options::waterfall, "",
+         "of two experiments, launch scripts, logs or rows (TABLE.csv:CASE): what each "
+         "difference costs",
+         of_own_steps}};
     const Arguments gate{
-        {.name = "--gate",
-         .value = &Options::gate,
-         .help = "is one run slower than its history? exit code 4 if so, 5 if unknown",
-         .group = of_gate},
-        {.name = "--history",
-         .value = &Options::history,
-         .type = "DIR",
-         .help = "folder of earlier runs",
-         .group = of_gate},
-        {.name = "--false-alarms",
-         .value = &Options::false_alarms,
-         .type = "SHARE",
-         .help = "rate of false alarms: share of healthy runs that may fail (1%)",
-         .group = of_gate},
-        {.name = "--allow",
-         .value = &Options::allow,
-         .help = "take a history of other configurations too",
-         .group = of_gate},
-        {.name = "--junit",
-         .value = &Options::junit,
-         .type = "FILE.xml",
-         .help = "the verdict as JUnit XML",
-         .group = of_gate}};
+        {"--gate", &Options::gate, "",
+         "is one run slower than its history? exit code 4 if so, 5 if unknown", of_gate},
+        {"--history", &Options::history, "DIR", "folder of earlier runs", of_gate},
+        {"--false-alarms", &Options::false_alarms, "SHARE",
+         "rate of false alarms: share of healthy runs that may fail (1%)", of_gate},
+        {"--allow", &Options::allow, "", "take a history of other configurations too", of_gate},
+        {"--junit", &Options::junit, "FILE.xml", "the verdict as JUnit XML", of_gate}};
     return {"compare", "predicted against measured",
             "stepcast compare mine.csv --framework torchtitan --out page",
-            joined({{{.name = "INPUT",
-                      .value = &Options::inputs,
-                      .help = "CASES.csv, MEASUREMENTS.csv, a training log, a table of kernels, "
-                              "RUN_DIR, or a profiler's traces, one a rank",
-                      .required = true}},
+            joined({{{"INPUT", &Options::inputs, "",
+                      "CASES.csv, MEASUREMENTS.csv, a training log, a table of kernels, "
+                      "RUN_DIR, or a profiler's traces, one a rank",
+                      ungrouped, is_required}},
                     machine,
                     traces,
                     own,

@@ -4,10 +4,9 @@
 #include <vector>
 
 #include "cli/options.h"
-#include "import/tables/cases.h"
 #include "model/base/progress.h"
 #include "reports/compare.h"
-#include "reports/compare_page.h"
+#include "sim/results/comparison.h"
 #include "sim/results/kernel_comparison.h"
 
 namespace stepcast {

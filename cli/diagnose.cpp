@@ -1,18 +1,14 @@
 // stepcast diagnose: from what a user measured to ranked causes.
 
-#include <fmt/format.h>
-
+#include "sim/why/diagnose.h"
 #include "cli/asked_run.h"
 #include "cli/experiment_inputs.h"
 #include "cli/output_files.h"
 #include "cli/run_inputs.h"
 #include "cli/verbs.h"
 #include "model/base/errors.h"
-#include "model/base/plain_text.h"
 #include "reports/diagnosis.h"
 #include "reports/step_page.h"
-#include "sim/predict.h"
-#include "sim/why/diagnose.h"
 
 namespace stepcast {
 namespace {
@@ -66,65 +62,45 @@ Verb diagnose_verb() {
                  "steps, T,T,..",
          .group = what_was_seen,
          .comma = true},
-        {.name = "--log",
-         .value = &Options::log,
-         .type = "FILE",
-         .help = "the training log of an experiment: its steps",
-         .group = what_was_seen},
+        {"--log", &Options::log, "FILE", "the training log of an experiment: its steps",
+         what_was_seen},
         {.name = "--rank-times",
          .value = &Options::rank_times,
          .type = "TIME,TIME,..",
          .help = "what each rank computes in a step, as its profile says",
          .group = what_was_seen,
          .comma = true},
-        {.name = "--profile",
-         .value = &Options::profile,
-         .type = "FILE|DIR",
-         .help = "a rank's profile of this run (PyTorch's trace, Nsight's SQLite), or a folder of "
-                 "several ranks'",
-         .group = what_was_seen},
-        {.name = "--nccl-tests",
-         .value = &Options::nccl_tests,
-         .type = "FILE",
-         .help = "output of nccl-tests on these machines",
-         .group = what_was_seen},
-        {.name = "--nvidia-smi",
-         .value = &Options::gpu_samples,
-         .type = "FILE",
-         .help = "samples of nvidia-smi --query-gpu=index,clocks.sm,clocks.max.sm,"
-                 "clocks_event_reasons.active --format=csv -l 1 during the run",
-         .group = what_was_seen},
-        {.name = "--seen",
-         .value = &Options::seen,
-         .type = "WHAT=VALUE",
-         .help = "forward, backward, passes (both), gradient_sync, optimizer=TIME; busy "
-                 "(nvidia-smi's utilisation), clock=SHARE; memory (peak of tensors)=BYTES; "
-                 "bus_bandwidth=GB/s; may be given several times",
-         .group = what_was_seen},
-        {.name = "--sound",
-         .value = &Options::sound,
-         .type = "STEP|KEYS:STEP|ROW",
-         .help = "the same run where nothing is wrong (a recipe's, before the upgrade, elsewhere), "
-                 "or another one, as gpus=8,cluster.preset=dgx-a100:2.9s; a row",
-         .group = what_was_seen},
-        {.name = "--beside",
-         .value = &Options::beside,
-         .type = "KEYS:STEP|ROW",
-         .help = "another run of the same set-up, as gpus=8:1.2s; may be given several times",
-         .group = what_was_seen},
-        {.name = "--ruled-out",
-         .value = &Options::ruled_out,
-         .type = "CAUSE",
-         .help = "a cause that was tested and is not it; may be given several times",
-         .group = what_was_seen}};
+        {"--profile", &Options::profile, "FILE|DIR",
+         "a rank's profile of this run (PyTorch's trace, Nsight's SQLite), or a folder of "
+         "several ranks'",
+         what_was_seen},
+        {"--nccl-tests", &Options::nccl_tests, "FILE", "output of nccl-tests on these machines",
+         what_was_seen},
+        {"--nvidia-smi", &Options::gpu_samples, "FILE",
+         "samples of nvidia-smi --query-gpu=index,clocks.sm,clocks.max.sm,"
+         "clocks_event_reasons.active --format=csv -l 1 during the run",
+         what_was_seen},
+        {"--seen", &Options::seen, "WHAT=VALUE",
+         "forward, backward, passes (both), gradient_sync, optimizer=TIME; busy "
+         "(nvidia-smi's utilisation), clock=SHARE; memory (peak of tensors)=BYTES; "
+         "bus_bandwidth=GB/s; may be given several times",
+         what_was_seen},
+        {"--sound", &Options::sound, "STEP|KEYS:STEP|ROW",
+         "the same run where nothing is wrong (a recipe's, before the upgrade, elsewhere), "
+         "or another one, as gpus=8,cluster.preset=dgx-a100:2.9s; a row",
+         what_was_seen},
+        {"--beside", &Options::beside, "KEYS:STEP|ROW",
+         "another run of the same set-up, as gpus=8:1.2s; may be given several times",
+         what_was_seen},
+        {"--ruled-out", &Options::ruled_out, "CAUSE",
+         "a cause that was tested and is not it; may be given several times", what_was_seen}};
     return {"diagnose", "why a run is slower than it should be: ranked causes",
             "stepcast diagnose llama3-8b --cluster H100 --gpus 16 --framework torchtitan "
             "--measured 38%MFU",
-            joined({{{.name = "RUN",
-                      .value = &Options::experiment,
-                      .help = "what ran: an experiment, a launch script, a log that states its "
-                              "configuration, or a row (TABLE.csv:CASE)",
-                      .required = true}},
+            joined({{{"RUN", &Options::experiment, "",
+                      "what ran: an experiment, a launch script, a log that states its "
+                      "configuration, or a row (TABLE.csv:CASE)",
+                      ungrouped, is_required}},
                     measured,
                     override_arguments(),
                     foreign_arguments(),

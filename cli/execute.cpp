@@ -91,16 +91,10 @@ int run_execute(const Options& options) {
 
 Verb execute_verb() {
     const Arguments run{
-        {.name = "--device",
-         .value = &Options::device,
-         .type = "host|cuda",
-         .help = "where to run",
-         .required = true},
-        {.name = "--ranks",
-         .value = &Options::ranks,
-         .type = "COUNT",
-         .help = "ranks that the parallel layout must have; one a GPU with --device cuda"},
-        {.name = "--steps", .value = &Options::steps, .type = "COUNT", .help = "samples"},
+        {"--device", &Options::device, "host|cuda", "where to run", ungrouped, is_required},
+        {"--ranks", &Options::ranks, "COUNT",
+         "ranks that the parallel layout must have; one a GPU with --device cuda"},
+        {"--steps", &Options::steps, "COUNT", "samples"},
         {.name = "--warmup",
          .value = &Options::warmup,
          .type = "COUNT",

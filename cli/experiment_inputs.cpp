@@ -7,7 +7,9 @@
 #include "import/launch/unknown.h"
 #include "measured/read.h"
 #include "measured/show.h"
+#include "model/base/lists.h"
 #include "reports/table.h"
+#include "sim/campaign.h"
 
 namespace stepcast {
 namespace {
@@ -129,8 +131,7 @@ std::vector<std::string> files_asked(const Options& options, const std::string& 
 
 std::vector<Override> stated_keys_asked(const Options& options, const std::string& name,
                                         const std::vector<Override>& overrides) {
-    if (const auto own = options.texts.find(name); own != options.texts.end())
-        return stated_keys({name, own->second}, overrides);
+    if (const auto own = value_in(options.texts, name)) return stated_keys({name, *own}, overrides);
     if (!is_translated(options, recognise_foreign(name))) {
         refuse_unknown(name);
         return stated_keys(name, overrides);
@@ -146,8 +147,7 @@ Experiment asked_experiment(const Options& options, const std::string& name,
         return checked ? read_experiment(source, overrides)
                        : read_unchecked_experiment(source, overrides);
     };
-    if (const auto own = options.texts.find(name); own != options.texts.end())
-        return read({name, own->second});
+    if (const auto own = value_in(options.texts, name)) return read({name, *own});
     const auto format = recognise_foreign(name);
     require_experiment(name);
     if (!is_translated(options, format)) {

@@ -10,7 +10,7 @@
 #include "import/launch/translate.h"
 #include "model/base/errors.h"
 #include "model/experiment.h"
-#include "sim/campaign.h"
+#include "sim/results/campaign.h"
 
 namespace stepcast {
 

@@ -8,6 +8,7 @@
 
 #include "cli/run_inputs.h"
 #include "model/base/errors.h"
+#include "model/base/refuse.h"
 #include "model/base/whole_files.h"
 #include "reports/gate.h"
 #include "reports/json.h"
@@ -60,18 +61,18 @@ std::vector<std::string> files_of_history(const std::string& folder, const std::
 void require_alike(const Options& options, const GateInput& run, const GateInput& other,
                    const std::string& path) {
     if (run.sequences != other.sequences && run.sequences * other.sequences > 0 && !options.allow)
-        throw ConfigError(
-            fmt::format("{}: took {} sequences a step, {} {}; expected runs of one "
-                        "configuration, or --allow",
-                        path, other.sequences, run.run.name, run.sequences));
+        refuse(
+            "{}: took {} sequences a step, {} {}; expected runs of one "
+            "configuration, or --allow",
+            path, other.sequences, run.run.name, run.sequences);
     const std::vector<KeyChange> changes = changes_between(other.experiment, run.experiment);
     if (changes.empty() || options.allow) return;
-    throw ConfigError(
-        fmt::format("{}: ran with {} = {}, {} with {}{}; expected runs of one "
-                    "configuration, or --allow",
-                    path, changes[0].key, changes[0].from, run.run.name, changes[0].to,
-                    changes.size() > 1 ? fmt::format(" (and {} more keys)", changes.size() - 1)
-                                       : std::string()));
+    refuse(
+        "{}: ran with {} = {}, {} with {}{}; expected runs of one "
+        "configuration, or --allow",
+        path, changes[0].key, changes[0].from, run.run.name, changes[0].to,
+        changes.size() > 1 ? fmt::format(" (and {} more keys)", changes.size() - 1)
+                           : std::string());
 }
 
 double share_of(const std::string& text) {

@@ -1,12 +1,9 @@
 // stepcast import: other tools' configurations, machines, logs and profiles to experiments,
 // clusters and tables.
 
-#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <string_view>
-
-#include <fmt/format.h>
 
 #include "cli/experiment_inputs.h"
 #include "cli/output_files.h"
@@ -21,6 +18,8 @@
 #include "import/machine/smi_listings.h"
 #include "import/profiles/import_profiles.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
+#include "model/base/refuse.h"
 #include "model/base/whole_files.h"
 
 namespace stepcast {
@@ -89,11 +88,11 @@ void import_machine(const Options& options) {
             case ForeignFormat::nvidia_smi: read_nvidia_smi(text, path, machine); break;
             case ForeignFormat::rocm_smi: read_rocm_smi(text, path, machine); break;
             case ForeignFormat::other_listing:
-                throw ConfigError(
-                    fmt::format("{}: is of {}; expected the output of nvidia-smi topo -m, "
-                                "nvidia-smi -q -x or lspci -nn, NCCL's "
-                                "topology, or rocm-smi --showtopo",
-                                path, other_listing(text)));
+                refuse(
+                    "{}: is of {}; expected the output of nvidia-smi topo -m, "
+                    "nvidia-smi -q -x or lspci -nn, NCCL's "
+                    "topology, or rocm-smi --showtopo",
+                    path, other_listing(text));
             case ForeignFormat::lspci: read_lspci(text, path, machine); break;
             default:
                 throw ConfigError(path +
@@ -126,7 +125,7 @@ bool import_foreign(const Options& options) {
         format = recognise_foreign(options.inputs.front());
     else if (options.format == "auto")
         return false;
-    else if (std::ranges::find(log_formats, options.format) == log_formats.end())
+    else if (!contains(log_formats, options.format))
         format = parse_foreign_format(options.format, log_formats);
     if (format == ForeignFormat::none) {
         if (const auto what =
@@ -180,83 +179,50 @@ int run_import(const Options& options) {
 
 Verb import_verb() {
     const Arguments what{
-        {.name = "FILE", .value = &Options::inputs, .help = "logs, profiles, scripts, machines"},
-        {.name = "--out",
-         .value = &Options::out,
-         .type = "FILE",
-         .help = "MEASUREMENTS.csv, EXPERIMENT.toml or CLUSTER.toml",
-         .required = true},
-        {.name = "--format",
-         .value = &Options::format,
-         .type = "FORMAT",
-         .help = "auto; profile, nccl-tests; of logs moe-steps, moe-phases, opt-prime, deepspeed, "
-                 "custom; of configurations megatron, nemo, megatron-bridge, torchtitan, "
-                 "deepspeed-config; of machines topo, nccl-topology, nvidia-smi, rocm-smi, lspci"}};
-    const Arguments machine{{.name = "--gpu",
-                             .value = &Options::gpu,
-                             .type = "NAME",
-                             .help = "the device of a machine whose files do not name it; without "
-                                     "a file, a node of eight by its datasheet",
-                             .group = "Machines"}};
+        {"FILE", &Options::inputs, "", "logs, profiles, scripts, machines"},
+        {"--out", &Options::out, "FILE", "MEASUREMENTS.csv, EXPERIMENT.toml or CLUSTER.toml",
+         ungrouped, is_required},
+        {"--format", &Options::format, "FORMAT",
+         "auto; profile, nccl-tests; of logs moe-steps, moe-phases, opt-prime, deepspeed, "
+         "custom; of configurations megatron, nemo, megatron-bridge, torchtitan, "
+         "deepspeed-config; of machines topo, nccl-topology, nvidia-smi, rocm-smi, lspci"}};
+    const Arguments machine{{"--gpu", &Options::gpu, "NAME",
+                             "the device of a machine whose files do not name it; without "
+                             "a file, a node of eight by its datasheet",
+                             "Machines"}};
     Arguments configuration = foreign_arguments();
     configuration.erase(configuration.begin());  // --model is of logs too
-    const Arguments of_runs{{.name = "--model",
-                             .value = &Options::model,
-                             .type = "MODEL",
-                             .help = "what the file does not say: a workload or config.json; of "
-                                     "logs a name, or the experiment that predicts the runs",
-                             .group = of_logs},
-                            {.name = "--system",
-                             .value = &Options::system,
-                             .type = "NAME",
-                             .help = "what the log does not say: the system",
-                             .group = of_logs},
-                            {.name = "--pattern",
-                             .value = &Options::pattern,
-                             .type = "FILE.toml",
-                             .help = "describes the lines, for --format custom",
-                             .group = of_logs},
-                            {.name = "--input",
-                             .value = &Options::step_inputs,
-                             .type = "KEY=VALUES",
-                             .help = "KEY=A,B,.. of steps 1, 2, .. that the log does not print",
-                             .group = of_logs},
-                            {.name = "--only-steps",
-                             .value = &Options::step_range,
-                             .type = "FIRST-LAST",
-                             .help = "only these steps",
-                             .group = of_logs},
-                            {.name = "--medians",
-                             .value = &Options::medians,
-                             .help = "write medians and what holds for a run, no samples",
-                             .group = of_logs},
-                            {.name = "--phases",
-                             .value = &Options::phases,
-                             .type = "NAME,NAME,..",
-                             .help = "with --medians: keep the samples of these phases",
-                             .group = of_logs,
-                             .comma = true},
-                            {.name = "--routing-out",
-                             .value = &Options::routing_out,
-                             .type = "DIR",
-                             .help = "the routing that a log records",
-                             .group = of_logs}};
-    const Arguments of_tests{{.name = "--op",
-                              .value = &Options::op,
-                              .type = "OP",
-                              .help = "of nccl-tests output that does not say it: all_gather, ..",
-                              .group = of_profiles},
-                             {.name = "--ranks",
-                              .value = &Options::ranks,
-                              .type = "COUNT",
-                              .help = "ranks of nccl-tests output that does not say it",
-                              .group = of_profiles,
-                              .least = 2},
-                             {.name = "--nodes",
-                              .value = &Options::nodes,
-                              .type = "COUNT",
-                              .help = "nodes of the job, where profiles or nccl-tests do not say",
-                              .group = of_profiles}};
+    const Arguments of_runs{
+        {"--model", &Options::model, "MODEL",
+         "what the file does not say: a workload or config.json; of "
+         "logs a name, or the experiment that predicts the runs",
+         of_logs},
+        {"--system", &Options::system, "NAME", "what the log does not say: the system", of_logs},
+        {"--pattern", &Options::pattern, "FILE.toml", "describes the lines, for --format custom",
+         of_logs},
+        {"--input", &Options::step_inputs, "KEY=VALUES",
+         "KEY=A,B,.. of steps 1, 2, .. that the log does not print", of_logs},
+        {"--only-steps", &Options::step_range, "FIRST-LAST", "only these steps", of_logs},
+        {"--medians", &Options::medians, "", "write medians and what holds for a run, no samples",
+         of_logs},
+        {.name = "--phases",
+         .value = &Options::phases,
+         .type = "NAME,NAME,..",
+         .help = "with --medians: keep the samples of these phases",
+         .group = of_logs,
+         .comma = true},
+        {"--routing-out", &Options::routing_out, "DIR", "the routing that a log records", of_logs}};
+    const Arguments of_tests{
+        {"--op", &Options::op, "OP", "of nccl-tests output that does not say it: all_gather, ..",
+         of_profiles},
+        {.name = "--ranks",
+         .value = &Options::ranks,
+         .type = "COUNT",
+         .help = "ranks of nccl-tests output that does not say it",
+         .group = of_profiles,
+         .least = 2},
+        {"--nodes", &Options::nodes, "COUNT",
+         "nodes of the job, where profiles or nccl-tests do not say", of_profiles}};
     return {"import",
             "training logs, profiles and nccl-tests to tables; launch scripts and configurations "
             "to experiments; descriptions of machines to clusters",

@@ -1,15 +1,12 @@
 #include "cli/lever_flags.h"
 
 #include <algorithm>
-#include <optional>
 #include <string>
-
-#include <fmt/format.h>
 
 #include "import/launch/emit.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/plain_text.h"
-#include "model/base/selection.h"
 #include "sim/levers.h"
 
 namespace stepcast {
@@ -30,9 +27,7 @@ std::string name_in(const std::string& line) { return line.substr(0, line.find_f
 
 // What the second has that the first has not.
 Lines only_in_second(const Lines& first, const Lines& second) {
-    return where(second, [&](const std::string& line) {
-        return std::ranges::find(first, line) == first.end();
-    });
+    return where(second, [&](const std::string& line) { return !contains(first, line); });
 }
 
 // Changed values are named once, by the new one.
@@ -41,7 +36,7 @@ std::string change_between(const Lines& before, const Lines& after) {
     std::string text;
     for (const std::string& line : more) text += (text.empty() ? "" : ", ") + line;
     for (const std::string& line : only_in_second(after, before))
-        if (std::ranges::find(more, name_in(line), name_in) == more.end())
+        if (!contains(more, name_in(line), name_in))
             text += (text.empty() ? "drop " : ", drop ") + line;
     return text;
 }

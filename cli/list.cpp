@@ -88,17 +88,11 @@ Verb list_verb() {
     return {"list",
             "presets, keys, or the contents of measured rows",
             "stepcast list presets frameworks",
-            {{.name = "WHAT",
-              .value = &Options::what,
-              .help = "presets, keys or rows",
-              .required = true},
-             {.name = "WORD|FILE.csv",
-              .value = &Options::inputs,
-              .help = "of presets and keys: only those whose line holds the word; of rows: files, "
-                      "of which it prints the hash of every row"},
-             {.name = "--all",
-              .value = &Options::all,
-              .help = "of keys: every one, not only those of planning"}},
+            {{"WHAT", &Options::what, "", "presets, keys or rows", ungrouped, is_required},
+             {"WORD|FILE.csv", &Options::inputs, "",
+              "of presets and keys: only those whose line holds the word; of rows: files, "
+              "of which it prints the hash of every row"},
+             {"--all", &Options::all, "", "of keys: every one, not only those of planning"}},
             run_list};
 }
 

@@ -1,6 +1,5 @@
 #include "cli/manual.h"
 
-#include <array>
 #include <string_view>
 #include <vector>
 
@@ -8,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include "model/base/errors.h"
+#include "model/base/text_search.h"
 #include "model/experiment.h"
 #include "model/input/presets.h"
 #include "reports/table.h"
@@ -60,7 +60,7 @@ std::string values_of(const CLI::Option& option) {
     if (kind.starts_with("KEY=")) return "keys\n" + keys();
     if (kind == "DIR") return "folders\n";
     if (kind == "WHAT") return "choices\npresets\nkeys\nrows\n";
-    if (kind == "WORD|FILE.csv" || kind.find('|') == std::string::npos) return "files\n";
+    if (kind == "WORD|FILE.csv" || !has(kind, '|')) return "files\n";
     return "choices\n" + replaced(kind, "|", "\n") + "\n";
 }
 
@@ -214,17 +214,7 @@ std::string generate(const std::string& what, const std::vector<std::string>& ty
     if (what == "bash") return std::string(bash);
     if (what == "zsh") return std::string(zsh);
     if (what == "man") return man(app);
-    if (what == "keys") return keys();
-    constexpr std::array<std::pair<std::string_view, PresetKind>, 4> presets{
-        {{"experiments", PresetKind::experiment},
-         {"workloads", PresetKind::workload},
-         {"clusters", PresetKind::cluster},
-         {"frameworks", PresetKind::framework}}};
-    for (const auto& [name, kind] : presets)
-        if (what == name) return lines(preset_names(kind));
-    throw ConfigError(
-        "generate: \"" + what +
-        "\"; expected bash, zsh, man, experiments, workloads, clusters, frameworks or keys");
+    throw ConfigError("generate: \"" + what + "\"; expected bash, zsh, man or words");
 }
 
 }  // namespace stepcast

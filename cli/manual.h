@@ -11,9 +11,8 @@ class App;
 
 namespace stepcast {
 
-// `stepcast generate WHAT`: bash, zsh, man; `words`, the possible values of the last typed word;
-// and, one word a line, experiments, workloads, clusters, frameworks, keys. Throws ConfigError for
-// another word.
+// `stepcast generate WHAT`: bash, zsh, man, or `words`, the possible values of the last typed word.
+// Throws ConfigError for another WHAT.
 std::string generate(const std::string& what, const std::vector<std::string>& typed,
                      const CLI::App& app);
 

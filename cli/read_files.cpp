@@ -8,6 +8,8 @@
 #include <set>
 
 #include "model/base/characters.h"
+#include "model/base/lists.h"
+#include "model/base/text_search.h"
 #include "model/input/presets.h"
 
 namespace stepcast {
@@ -59,7 +61,7 @@ std::set<std::string> words_in(const fs::path& path) {
 bool may_name_file(const std::string& word) {
     if (word.starts_with("--")) return false;
     const auto dot = word.rfind('.');
-    return word.find('/') != std::string::npos ||
+    return has(word, '/') ||
            (dot != std::string::npos && dot + 1 < word.size() && is_letter(word[dot + 1]));
 }
 
@@ -85,9 +87,9 @@ public:
         }
     }
     void add_preset(const std::string& name) {
-        const auto found = presets_.find(name);
-        if (found == presets_.end()) return;
-        for (const PresetKind kind : found->second) add_file(preset_path(kind, name));
+        const auto found = value_in(presets_, name);
+        if (!found) return;
+        for (const PresetKind kind : *found) add_file(preset_path(kind, name));
     }
     [[nodiscard]] std::vector<std::string> files() && { return std::move(files_); }
 

@@ -14,7 +14,10 @@
 #include "import/logs/import.h"
 #include "import/tables/case_files.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
+#include "model/base/refuse.h"
+#include "model/base/text_search.h"
 #include "model/base/whole_files.h"
 #include "sim/predict_all.h"
 #include "sim/why/diagnose.h"
@@ -115,7 +118,7 @@ std::vector<std::string> import_logs(const Options& options) {
     told.push_back(request.model +
                    ": the experiment of the log's own arguments, which predicts its runs; compare "
                    "with --cluster, where it names no machine");
-    told.insert(told.end(), lines.begin(), lines.end());
+    append(told, lines);
     return told;
 }
 
@@ -135,7 +138,7 @@ std::vector<Comparison> comparisons_of_log(const Options& options, const std::st
     import.format = "auto";
     import.out = (folder / (std::filesystem::path(path).stem().string() + ".csv")).string();
     for (const std::string& line : import_logs(import))
-        if (line.find(folder.string()) == std::string::npos) options.say(line);
+        if (!has(line, folder.string())) options.say(line);
     std::vector<Comparison> found =
         read_comparisons(import.out, options.cluster, options.framework);
     for (Comparison& c : found) {
@@ -168,8 +171,8 @@ Case one_case(const Options& options, const std::string& input, CausesOfRows cau
     const NamedRow named = named_row(input);
     const std::vector<Comparison> found = runs_of(options, named, causes);
     if (found.size() > 1)
-        throw ConfigError(fmt::format("{}: has {} runs; expected one, as {}:{}", named.path,
-                                      found.size(), named.path, found.front().what.case_id));
+        refuse("{}: has {} runs; expected one, as {}:{}", named.path, found.size(), named.path,
+               found.front().what.case_id);
     return accepted(options, found.front(), input);
 }
 

@@ -5,9 +5,8 @@
 #include <vector>
 
 #include "cli/options.h"
-#include "import/tables/cases.h"
-#include "reports/compare_page.h"
 #include "sim/own_steps.h"
+#include "sim/results/comparison.h"
 
 namespace stepcast {
 

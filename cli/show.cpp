@@ -16,10 +16,9 @@ Verb show_verb() {
     Arguments machine = override_arguments();
     return {"show", "every key of an experiment or preset, who said it, as TOML",
             "stepcast show gpt3_175b_a100",
-            joined({{{.name = "NAME",
-                      .value = &Options::experiment,
-                      .help = "experiment, workload, cluster or framework: preset or file",
-                      .required = true}},
+            joined({{{"NAME", &Options::experiment, "",
+                      "experiment, workload, cluster or framework: preset or file", ungrouped,
+                      is_required}},
                     machine}),
             run_show};
 }

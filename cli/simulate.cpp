@@ -12,6 +12,8 @@
 #include "cli/run_inputs.h"
 #include "cli/verbs.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
+#include "model/base/refuse.h"
 #include "model/base/whole_files.h"
 #include "model/input/keys.h"
 #include "model/step.h"
@@ -22,7 +24,9 @@
 #include "reports/lever_tables.h"
 #include "reports/memory_tables.h"
 #include "reports/step_page.h"
+#include "sim/campaign.h"
 #include "sim/drawn_experts.h"
+#include "sim/explain/explain.h"
 #include "sim/gantt.h"
 #include "sim/levers.h"
 #include "sim/memory/allocator_forecast.h"
@@ -55,7 +59,7 @@ std::vector<Variant> variants_of(const Options& options) {
     const std::vector<Override> overrides = overrides_of(options);
     std::vector<std::string> done;
     for (const Override& o : overrides) {
-        if (std::ranges::find(done, o.key) != done.end()) continue;
+        if (contains(done, o.key)) continue;
         done.push_back(o.key);
         const std::vector<Override> values =
             where(overrides, [&](const Override& v) { return v.key == o.key; });
@@ -96,10 +100,10 @@ void read_measured(const Options& options, SimulateQuestion& question) {
                                                 : positive("--measured", text, parse_seconds));
     }
     if (question.measured.size() > question.columns.size())
-        throw ConfigError(
-            fmt::format("--measured: found {} times for {} forecasts; expected one of "
-                        "each, - where it is not known",
-                        question.measured.size(), question.columns.size()));
+        refuse(
+            "--measured: found {} times for {} forecasts; expected one of "
+            "each, - where it is not known",
+            question.measured.size(), question.columns.size());
     question.save = options.save;
     if (!options.save.empty() && options.measured.empty())
         throw ConfigError("--save: keeps measured steps; expected --measured as well");
@@ -130,7 +134,7 @@ Prediction predict_as(const SimulateQuestion& question, const Experiment& e) {
 // Those of files and those of the columns, each beside its forecast.
 OwnSteps all_own_steps(const SimulateQuestion& question) {
     OwnSteps own = question.own;
-    for (std::size_t i = 0; i < question.measured.size(); ++i)
+    for (const std::size_t i : indices_of(question.measured))
         if (question.measured[i]) {
             const Experiment& e = question.columns[i].experiment;
             own.steps.push_back(own_step(e, predict(e), *question.measured[i]));
@@ -267,20 +271,16 @@ void write_simulated(const std::string& folder, const Invocation& program,
 
 Verb simulate_verb() {
     const Arguments why{
-        {.name = "--explain",
-         .value = &Options::explain,
-         .help = "critical path, idle time, what 10 % more of anything buys, every kernel",
-         .group = why_so},
-        {.name = "--levers",
-         .value = &Options::levers,
-         .help = "what each switch and each neighbour of the parallel layout, changed alone, would "
-                 "make of the step and its memory",
-         .group = why_so},
-        {.name = "--memory",
-         .value = &Options::memory,
-         .help = "memory as PyTorch's allocator sees it: allocated, reserved, what is allocated at "
-                 "the peak, the tensor that fails",
-         .group = why_so}};
+        {"--explain", &Options::explain, "",
+         "critical path, idle time, what 10 % more of anything buys, every kernel", why_so},
+        {"--levers", &Options::levers, "",
+         "what each switch and each neighbour of the parallel layout, changed alone, would "
+         "make of the step and its memory",
+         why_so},
+        {"--memory", &Options::memory, "",
+         "memory as PyTorch's allocator sees it: allocated, reserved, what is allocated at "
+         "the peak, the tensor that fails",
+         why_so}};
     const Arguments own{
         {.name = "--measured",
          .value = &Options::measured,
@@ -289,34 +289,26 @@ Verb simulate_verb() {
                  "other (4.31s, - where it is not known), CASES.csv or what --save wrote",
          .group = of_own_steps,
          .comma = true},
-        {.name = "--save",
-         .value = &Options::save,
-         .type = "FILE.toml",
-         .help = "keep these steps for the next command",
-         .group = of_own_steps},
-        {.name = "--tuned",
-         .value = &Options::tuned,
-         .help = "p10 .. p90 of software set up as in its published recipe (benchmark), not as by "
-                 "any user",
-         .group = of_own_steps}};
+        {"--save", &Options::save, "FILE.toml", "keep these steps for the next command",
+         of_own_steps},
+        {"--tuned", &Options::tuned, "",
+         "p10 .. p90 of software set up as in its published recipe (benchmark), not as by "
+         "any user",
+         of_own_steps}};
     const Arguments output{
         json_argument(),
         emit_argument(),
         out_argument("a page with a picture of the step (Gantt chart) and the plot of --explain"),
         trace_argument(),
-        {.name = "--graph",
-         .value = &Options::graph,
-         .type = "FILE.dot",
-         .help = "the tasks of a small step and what they wait for, for Graphviz",
-         .group = of_output}};
+        {"--graph", &Options::graph, "FILE.dot",
+         "the tasks of a small step and what they wait for, for Graphviz", of_output}};
     return {"simulate", "predict a step",
             "stepcast simulate llama3-70b --cluster H100 --gpus 256 --framework megatron-core "
             "--set tp=8",
-            joined({{{.name = "EXPERIMENT",
-                      .value = &Options::inputs,
-                      .help = "files, presets, workloads or config.json; several stand side by "
-                              "side, as do the values of a key that --set gives twice",
-                      .required = true}},
+            joined({{{"EXPERIMENT", &Options::inputs, "",
+                      "files, presets, workloads or config.json; several stand side by "
+                      "side, as do the values of a key that --set gives twice",
+                      ungrouped, is_required}},
                     override_arguments_of_several(),
                     why,
                     output,

@@ -9,11 +9,11 @@
 #include "reports/chrome_trace.h"
 #include "reports/forecast_tables.h"
 #include "reports/page.h"
-#include "sim/campaign.h"
-#include "sim/explain/explain.h"
 #include "sim/own_steps.h"
 #include "sim/predict.h"
 #include "sim/results/allocator_forecast.h"
+#include "sim/results/campaign.h"
+#include "sim/results/explanation.h"
 #include "sim/results/gantt.h"
 #include "sim/results/lever.h"
 

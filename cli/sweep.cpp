@@ -13,6 +13,7 @@
 #include "cli/verbs.h"
 #include "import/launch/emit.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/names.h"
 #include "model/input/keys.h"
 #include "model/input/remarks.h"
@@ -59,7 +60,7 @@ void print_best(const Options& options, const SweepQuestion& question, const Swe
     std::fputs(sweep_table(answer).c_str(), stderr);
     std::vector<SweepRow> rows = where(answer.of_each, &SweepRow::least_within);
     if (rows.empty()) rows = answer.best;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (const std::size_t i : indices_of(rows)) {
         Experiment split = question.experiment;
         set_varied(split, rows[i].settings, question.stated);
         try {
@@ -170,26 +171,16 @@ SweepQuestion sweep_question(const Options& asked) {
 
 Verb sweep_verb() {
     const Arguments search{
-        {.name = "--vary",
-         .value = &Options::vary,
-         .type = "KEY=VALUES",
-         .help = "KEY=A,B,C or KEY=1..64*2; parallelism=all, which is what is varied without "
-                 "--vary: every legal parallel layout",
-         .group = of_search},
-        {.name = "--where",
-         .value = &Options::where,
-         .type = "CONDITION",
-         .help = "\"memory.peak < 76 GiB\"; also step, tokens, cost, mfu, parallelism keys",
-         .group = of_search},
-        {.name = "--objective",
-         .value = &Options::objective,
-         .type = "step|tokens|cost|memory",
-         .help = "what to optimize; two with a comma between: a Pareto front",
-         .group = of_search},
-        {.name = "--pareto",
-         .value = &Options::pareto,
-         .help = "the Pareto front of the objective and the peak memory",
-         .group = of_search},
+        {"--vary", &Options::vary, "KEY=VALUES",
+         "KEY=A,B,C or KEY=1..64*2; parallelism=all, which is what is varied without "
+         "--vary: every legal parallel layout",
+         of_search},
+        {"--where", &Options::where, "CONDITION",
+         "\"memory.peak < 76 GiB\"; also step, tokens, cost, mfu, parallelism keys", of_search},
+        {"--objective", &Options::objective, "step|tokens|cost|memory",
+         "what to optimize; two with a comma between: a Pareto front", of_search},
+        {"--pareto", &Options::pareto, "", "the Pareto front of the objective and the peak memory",
+         of_search},
         {.name = "--top",
          .value = &Options::top,
          .type = "COUNT",
@@ -207,11 +198,8 @@ Verb sweep_verb() {
         json_argument(), emit_argument(),
         out_argument("sweep.csv (what is simulated so far), tables, plots and a page")};
     Arguments training = campaign_arguments();
-    training.push_back({.name = "--within",
-                        .value = &Options::within,
-                        .type = "TIME",
-                        .help = "the least machines that end the training in time, as 60d",
-                        .group = of_training});
+    training.push_back({"--within", &Options::within, "TIME",
+                        "the least machines that end the training in time, as 60d", of_training});
     return {"sweep", "the best of many configurations, with proof",
             "stepcast sweep llama3-70b --cluster H100 --gpus 256 --framework megatron-core --top 5",
             joined({experiment_argument(), search, override_arguments_of_several(), output,

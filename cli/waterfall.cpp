@@ -1,8 +1,6 @@
 #include "cli/waterfall.h"
 
-#include <algorithm>
 #include <filesystem>
-#include <optional>
 
 #include "cli/experiment_inputs.h"
 #include "cli/output_files.h"
@@ -10,8 +8,8 @@
 #include "import/tables/case_files.h"
 #include "measured/read.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/input/check_experiment.h"
-#include "reports/compare_page.h"
 #include "reports/step_page.h"
 #include "reports/waterfall.h"
 #include "sim/why/waterfall.h"
@@ -65,7 +63,7 @@ void set_measured(std::vector<WaterfallSide>& sides, const std::vector<std::stri
     if (texts.size() > sides.size())
         throw ConfigError("--measured: found " + std::to_string(texts.size()) +
                           " times; expected one of each side, - where it is not known");
-    for (std::size_t i = 0; i < texts.size(); ++i) {
+    for (const std::size_t i : indices_of(texts)) {
         if (texts[i] == "-") continue;
         at_place("--measured " + texts[i], [&] { sides[i].measured = parse_seconds(texts[i]); });
         if (sides[i].measured <= Seconds(0))
@@ -82,7 +80,7 @@ std::vector<WaterfallSide> sides_of(const Options& options) {
             continue;
         }
         const auto more = sides_of_table(options, one);
-        sides.insert(sides.end(), more.begin(), more.end());
+        append(sides, more);
         if (sides.size() > 2) break;
     }
     if (sides.size() != 2)

@@ -11,7 +11,10 @@
 #include "exec/footprint.h"
 #include "exec/host_machine.h"
 #include "model/base/errors.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
+#include "model/base/refuse.h"
 
 namespace stepcast {
 
@@ -186,22 +189,20 @@ void add_doubts(Measurement& measurement) {
     const std::vector<std::string> busy = quiet_doubts(measurement.idle_share, shares);
     measurement.quiet = busy.empty();
     std::vector<std::string>& warnings = measurement.warnings;
-    warnings.insert(warnings.end(), busy.begin(), busy.end());
+    append(warnings, busy);
     const std::vector<double> times = accepted_times(measurement);
     if (times.empty())
-        warnings.push_back(fmt::format("no step of {} was undisturbed; medians are over all",
-                                       measurement.steps.size()));
+        add_line(warnings, "no step of {} was undisturbed; medians are over all",
+                 measurement.steps.size());
     else if (times.size() < fewest_for_median)
-        warnings.push_back(fmt::format("too few: {} undisturbed steps", times.size()));
+        add_line(warnings, "too few: {} undisturbed steps", times.size());
     constexpr double noisy = 0.10;
     if (const double spread = relative_spread(times); spread > noisy)
-        warnings.push_back(
-            fmt::format("noisy: undisturbed steps spread by {:.0f} %", 100 * spread));
+        add_line(warnings, "noisy: undisturbed steps spread by {:.0f} %", 100 * spread);
     constexpr double vague = 0.05;
     if (const double width = median_uncertainty(times);
         times.size() >= fewest_for_median && width > vague)
-        warnings.push_back(
-            fmt::format("noisy: the median step is known to +- {:.0f} % only", 100 * width));
+        add_line(warnings, "noisy: the median step is known to +- {:.0f} % only", 100 * width);
 }
 
 }  // namespace
@@ -215,11 +216,11 @@ ExecuteOptions execute_options(const Run& run) {
     // The second step is captured.
     constexpr int fewest = 2;
     if (run.cuda_graph && options.warmup < fewest)
-        throw ConfigError(
-            fmt::format("execute: {} warm-up step{} with run.cuda_graph, where the first step runs "
-                        "task by task and the second "
-                        "is captured; expected at least {} (--warmup or run.warmup)",
-                        options.warmup, options.warmup == 1 ? "" : "s", fewest));
+        refuse(
+            "execute: {} warm-up step{} with run.cuda_graph, where the first step runs "
+            "task by task and the second "
+            "is captured; expected at least {} (--warmup or run.warmup)",
+            options.warmup, options.warmup == 1 ? "" : "s", fewest);
     return options;
 }
 
@@ -255,7 +256,7 @@ Measurement execute(const TaskGraph& graph, Device& device, const ExecuteOptions
     // oscillators drift apart.
     constexpr Seconds clock_error(1e-4);
     constexpr double clock_drift = 1e-4;
-    for (std::size_t i = 0; i < measurement.traces.size(); ++i) {
+    for (const std::size_t i : indices_of(measurement.traces)) {
         const Trace& trace = measurement.traces[i];
         check_trace(graph, trace,
                     clock_error + run.clock_errors[i] + clock_drift * step_end(trace));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 
 namespace stepcast {
@@ -14,9 +15,7 @@ std::vector<int> participants(std::span<const Place> places) {
     return ranks;
 }
 
-bool has(const std::vector<int>& ranks, int rank) {
-    return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
-}
+bool has(const std::vector<int>& ranks, int rank) { return contains(ranks, rank); }
 
 bool moves_rows(const TaskGraph& graph) {
     return std::any_of(graph.ops().begin(), graph.ops().end(), [](const Op& op) {

@@ -15,6 +15,7 @@
 #include "exec/shared_collectives.h"
 #include "model/base/launcher.h"
 #include "model/base/numbers.h"
+#include "model/base/refuse.h"
 
 namespace stepcast {
 
@@ -163,10 +164,10 @@ std::unique_ptr<Device> open_host_device(int rank_count) {
     const int processes = mpi_processes();
     if (processes <= 1) return std::make_unique<HostDevice>(rank_count);
     if (processes != rank_count)
-        throw ConfigError(fmt::format(
+        refuse(
             "execute: started as {} processes, but the experiment has {} ranks; start as many "
             "processes as ranks, or one process without mpirun",
-            processes, rank_count));
+            processes, rank_count);
     return open_mpi_device();
 }
 

@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <new>
 
-#include <fmt/format.h>
-
 #include "exec/footprint.h"
 #include "model/base/errors.h"
-#include "model/base/numbers.h"
+#include "model/base/refuse.h"
 
 namespace stepcast {
 
@@ -78,10 +76,10 @@ MemoryPlan plan_memory(const TaskGraph& graph, int ranks_here, Bytes cache, Byte
     const double input = std::max(most_input, cold), output = std::max(most_output, cold);
     const Bytes needed(ranks_here * (input + output) * sizeof(float));
     if (!(needed <= available))
-        throw ConfigError(fmt::format(
+        refuse(
             "execute: {} ranks here need {} (largest task {} \"{}\"), the host has {}; take "
             "fewer ranks or smaller shapes",
-            ranks_here, to_string(needed), widest, graph.name(widest), to_string(available)));
+            ranks_here, to_string(needed), widest, graph.name(widest), to_string(available));
     return {static_cast<std::size_t>(input) + line_floats,
             static_cast<std::size_t>(output) + line_floats};
 }

@@ -6,10 +6,10 @@
 
 #include <fmt/format.h>
 
-#include "exec/footprint.h"
 #include "exec/host_machine.h"
 #include "exec/host_ops.h"
 #include "exec/kernel_table.h"
+#include "model/base/lists.h"
 
 namespace stepcast {
 
@@ -75,7 +75,7 @@ std::vector<std::string> host_doubts(const TaskGraph& graph, std::size_t ranks, 
         if (!dtype || *dtype == Dtype::fp32) continue;
         std::string doubt = fmt::format("{} tasks ran as fp32: the host has no {} kernels",
                                         kind_name(op), to_string(*dtype));
-        if (std::ranges::find(doubts, doubt) == doubts.end()) doubts.push_back(std::move(doubt));
+        add_once(doubts, std::move(doubt));
     }
     const auto is_delta = [](const Op& op) { return unmeasured(op) == Unmeasured::delta_rule; };
     if (std::ranges::any_of(graph.ops(), is_delta))

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include "exec/footprint.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 
 namespace stepcast {
 
@@ -26,9 +28,9 @@ std::vector<std::string> kernel_table(const TaskGraph& graph, int rank,
         const std::vector<int> ranks = participants(graph.places(task));
         if (!has(ranks, rank) || (is_collective(op) && ranks.size() < 2)) continue;
         const std::string kind = kind_of_task(op), how = ran(task, op);
-        const auto same = std::ranges::find_if(
+        const auto same = first_where(
             lines, [&](const Line& line) { return line.kind == kind && line.ran == how; });
-        if (same != lines.end())
+        if (same)
             ++same->tasks;
         else
             lines.push_back({kind, how, op.index(), 1});
@@ -38,8 +40,8 @@ std::vector<std::string> kernel_table(const TaskGraph& graph, int rank,
     });
     std::vector<std::string> texts;
     for (const Line& line : lines)
-        texts.push_back(fmt::format("{}, {} task{}: {}", line.kind, line.tasks,
-                                    line.tasks == 1 ? "" : "s", line.ran));
+        add_line(texts, "{}, {} task{}: {}", line.kind, line.tasks, line.tasks == 1 ? "" : "s",
+                 line.ran);
     return texts;
 }
 

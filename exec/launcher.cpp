@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <optional>
 
-#include <fmt/format.h>
-
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
+#include "model/base/refuse.h"
 
 namespace stepcast {
 
@@ -16,8 +15,7 @@ std::optional<int> number(const Environment& environment, const char* name) {
     const char* text = environment(name);
     if (text == nullptr) return {};
     const auto value = as_number<int>(text);
-    if (!value || *value < 0)
-        throw ConfigError(fmt::format("environment: {} is \"{}\", expected a number", name, text));
+    if (!value || *value < 0) refuse("environment: {} is \"{}\", expected a number", name, text);
     return value;
 }
 
@@ -40,8 +38,8 @@ Launch read_launch(const Environment& environment) {
         const std::optional<int> processes = number(environment, names.processes);
         if (!rank || !processes || *processes <= 1) continue;
         if (*rank >= *processes)
-            throw ConfigError(fmt::format("environment: {} is {}, but {} is {}", names.rank, *rank,
-                                          names.processes, *processes));
+            refuse("environment: {} is {}, but {} is {}", names.rank, *rank, names.processes,
+                   *processes);
         const char* file = environment("STEPCAST_ID_FILE");
         // a script under mpirun may set RANK and WORLD_SIZE for other frameworks
         const bool by_mpi = std::ranges::any_of(known, [&](const Names& other) {

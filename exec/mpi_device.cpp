@@ -18,6 +18,7 @@
 #include "exec/shared_collectives.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
+#include "model/base/refuse.h"
 
 namespace stepcast {
 
@@ -71,9 +72,8 @@ public:
     [[nodiscard]] std::vector<int> local_ranks() const override { return {own_rank()}; }
     std::vector<std::string> prepare(const TaskGraph& graph, Seconds timeout) override {
         if (graph.rank_count() != rank_count())
-            throw ConfigError(
-                fmt::format("execute: the experiment has {} ranks, but {} processes were started",
-                            graph.rank_count(), rank_count()));
+            refuse("execute: the experiment has {} ranks, but {} processes were started",
+                   graph.rank_count(), rank_count());
         world_.patience = {timeout, cores_ == local_size_};
         graph_ = &graph;
         rank_.prepare(plan_memory(graph, local_size_, last_level_cache(), available_memory()),

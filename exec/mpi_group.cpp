@@ -8,6 +8,7 @@
 #include "exec/steady_clock.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
+#include "model/base/refuse.h"
 
 namespace stepcast {
 
@@ -21,10 +22,10 @@ void check(int code) {
 
 int mpi_count(std::size_t count) {
     if (count > as_index(std::numeric_limits<int>::max()))
-        throw ConfigError(fmt::format(
+        refuse(
             "execute: a buffer of {} elements, MPI takes at most {}; run the ranks as threads, "
             "without the launcher",
-            count, std::numeric_limits<int>::max()));
+            count, std::numeric_limits<int>::max());
     return as_int(count);
 }
 

@@ -7,6 +7,7 @@
 #include "exec/footprint.h"
 #include "exec/mpi_group.h"
 #include "exec/shared_collectives.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 
 namespace stepcast {
@@ -32,7 +33,7 @@ struct Collective {
 
     [[nodiscard]] Layout parts_of(std::size_t count) const {
         std::vector<std::size_t> sizes;
-        for (std::size_t i = 0; i < group.ranks.size(); ++i)
+        for (const std::size_t i : indices_of(group.ranks))
             sizes.push_back(part_of(count, i, group.ranks.size()).size());
         return Layout(sizes);
     }

@@ -8,6 +8,7 @@
 
 #include "exec/footprint.h"
 #include "exec/rank_group.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 
 namespace stepcast {
@@ -47,7 +48,7 @@ struct Collective {
             sum_shown(own.begin, output.subspan(own.begin, own.size()));
         });
         show(output, [&] {
-            for (std::size_t source = 0; source < group.size(); ++source) {
+            for (const std::size_t source : indices_of(group)) {
                 const Part part = part_of(output.size(), source, group.size());
                 if (source != index)
                     copy(group.shown(source).subspan(part.begin, part.size()),
@@ -57,7 +58,7 @@ struct Collective {
     }
     void operator()(const AllGather&) const {
         show(input, [&] {
-            for (std::size_t source = 0; source < group.size(); ++source) {
+            for (const std::size_t source : indices_of(group)) {
                 const Part part = part_of(output.size(), source, group.size());
                 copy(group.shown(source).first(part.size()), output.subspan(part.begin));
             }
@@ -80,7 +81,7 @@ struct Collective {
     void operator()(const AllToAll& op) const {
         show(input, [&] {
             std::size_t filled = 0;
-            for (std::size_t source = 0; source < group.size(); ++source) {
+            for (const std::size_t source : indices_of(group)) {
                 std::size_t before = 0;
                 for (std::size_t target = 0; target < index; ++target)
                     before += exchanged(op, source, target, group.size());

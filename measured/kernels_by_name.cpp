@@ -5,6 +5,7 @@
 
 #include "measured/nearest.h"
 #include "measured/transfer.h"
+#include "model/base/lists.h"
 
 namespace stepcast {
 namespace {
@@ -19,8 +20,7 @@ Kernel middle(std::vector<Kernel> kernels) {
 
 template <class Kernel>
 const Kernel* named(const std::vector<Kernel>& kernels, const std::string& name) {
-    const auto found = std::ranges::find(kernels, name, &Kernel::name);
-    return found == kernels.end() ? nullptr : &*found;
+    return first_with(kernels, name, &Kernel::name);
 }
 
 template <class Kernel>

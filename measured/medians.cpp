@@ -4,6 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 
 namespace stepcast {
@@ -13,7 +14,7 @@ namespace {
 std::vector<std::size_t> counted(const Measurement& m) {
     std::vector<std::size_t> samples;
     const bool none = std::ranges::none_of(m.steps, &MeasuredStep::accepted);
-    for (std::size_t i = 0; i < m.steps.size(); ++i)
+    for (const std::size_t i : indices_of(m.steps))
         if (none || m.steps[i].accepted) samples.push_back(i);
     if (samples.empty()) throw std::logic_error("measurement: no samples");
     return samples;
@@ -51,7 +52,7 @@ std::vector<Seconds> median_durations(const TaskGraph& graph, const Measurement&
         std::vector<double> longest(graph.size());
         for (const Span& span : m.traces.at(i).spans)
             longest[span.task] = std::max(longest[span.task], (span.finish - span.start).si());
-        for (std::size_t t = 0; t < longest.size(); ++t) lengths[t].push_back(longest[t]);
+        for (const std::size_t t : indices_of(longest)) lengths[t].push_back(longest[t]);
     }
     std::vector<Seconds> medians;
     for (const auto& values : lengths) medians.emplace_back(median(values));

@@ -8,9 +8,10 @@
 
 #include "measured/priors.h"
 #include "measured/transfer.h"
-#include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/base/text_search.h"
 #include "model/input/fields.h"
 #include "model/input/presets.h"
 #include "model/machine/cluster_file.h"
@@ -154,9 +155,7 @@ std::string maker_of(const Gpu& gpu) {
     for (const std::string& word : words) {
         const auto equals = word.find('=');
         const std::string_view named = std::string_view(word).substr(0, equals);
-        if (gpu.name.find(named) != std::string::npos ||
-            gpu.aliases.find(named) != std::string::npos)
-            return word.substr(equals + 1);
+        if (has(gpu.name, named) || has(gpu.aliases, named)) return word.substr(equals + 1);
     }
     return "NVIDIA";
 }

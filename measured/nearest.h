@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "measured/medians.h"
-#include "model/base/selection.h"
 #include "model/cluster.h"
 #include "model/input/layers.h"
 

@@ -10,6 +10,7 @@
 #include "measured/transfer.h"
 #include "measured/transfer_links.h"
 #include "measured/transfer_spreads.h"
+#include "model/base/lists.h"
 #include "model/input/key_table.h"
 #include "model/input/key_values.h"
 #include "model/input/keys.h"
@@ -44,8 +45,7 @@ double median_of(const Key& key, const Machines& from) {
     for (const Cluster& machine : from) {
         all.push_back(key.type->number(key.field(&machine)));
         const auto& parameters = machine.fitted->parameters;
-        if (std::ranges::find(parameters, key.path, &FittedParameter::key) != parameters.end())
-            fitted.push_back(all.back());
+        if (contains(parameters, key.path, &FittedParameter::key)) fitted.push_back(all.back());
     }
     return median(fitted.empty() ? all : fitted);
 }
@@ -213,8 +213,8 @@ void lay_priors(Layers& layers, const Cluster& plate, const Machines& all) {
 void lay_network_priors(Layers& layers) {
     Cluster& cluster = layers.experiment.cluster;
     const auto unsaid = [&](const std::string& path) {
-        const auto said = layers.said.find(path);
-        return said == layers.said.end() || said->second.who == Origin::defaulted;
+        const auto said = value_in(layers.said, path);
+        return !said || said->who == Origin::defaulted;
     };
     const std::string efficiency = "cluster.link.inter.ring_efficiency";
     if (cluster.nodes < 2 || cluster.inter.bandwidth == BytesPerSecond(0) || !unsaid(efficiency))

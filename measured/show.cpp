@@ -7,6 +7,7 @@
 
 #include "measured/read.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/whole_files.h"
 #include "model/input/framework_file.h"
 #include "model/input/key_table.h"
@@ -37,9 +38,9 @@ PresetKind kind_of_start(const std::string& name) {
 }
 
 std::string origin_of(const Layers& layers, const std::string& key) {
-    const auto said = layers.said.find(key);
-    std::string text(to_string(said == layers.said.end() ? Origin::defaulted : said->second.who));
-    if (said != layers.said.end()) text += ": " + said->second.at;
+    const auto said = value_in(layers.said, key);
+    std::string text(to_string(said ? said->who : Origin::defaulted));
+    if (said) text += ": " + said->at;
     std::ranges::replace(text, '\n', ' ');
     return text;
 }
@@ -59,11 +60,11 @@ std::string table_text(const Layers& layers, const std::string& table, bool name
                              origin_of(layers, path));
     }
     std::string text = named ? "\n[" + table + "]\n" : "";
-    if (const auto start = layers.starts.find(table); start != layers.starts.end())
-        text += fmt::format("preset = {}\n",
-                            quoted_toml(is_standard_input(start->second)
-                                            ? start->second
-                                            : std::filesystem::absolute(start->second).string()));
+    if (const auto start = value_in(layers.starts, table))
+        text += fmt::format(
+            "preset = {}\n",
+            quoted_toml(is_standard_input(*start) ? *start
+                                                  : std::filesystem::absolute(*start).string()));
     text += lines;
     if (table == "framework") text += rules_text(layers.experiment.framework, true);
     if (!off.empty()) text += "# empty, 0 or off by default: " + off + "\n";

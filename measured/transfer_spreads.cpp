@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "model/base/lists.h"
 #include "model/base/text_search.h"
 #include "model/input/key_values.h"
 #include "model/input/presets.h"
@@ -36,8 +37,8 @@ double transfer_spread(std::string_view kind, bool alike) {
     static const TransferSpreads shipped =
         read_transfer_spreads(home_folder() + "/model/presets/transfer.toml");
     const auto& spreads = alike ? shipped.alike : shipped.alone;
-    const auto at = spreads.find(transfer_class(kind));
-    return at == spreads.end() ? of_unknown : at->second;
+    const auto at = value_in(spreads, transfer_class(kind));
+    return at ? *at : of_unknown;
 }
 
 TransferSpreads read_transfer_spreads(const std::string& path) {

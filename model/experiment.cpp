@@ -5,11 +5,11 @@
 #include <iterator>
 #include <stdexcept>
 
-#include <fmt/format.h>
-
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/base/refuse.h"
 #include "model/input/check_cluster.h"
 #include "model/input/check_experiment.h"
 #include "model/input/families.h"
@@ -79,8 +79,8 @@ std::string located(const Layers& layers, const std::string& complaint) {
     const auto key = complaint.substr(0, complaint.find(": "));
     const auto set_at = [&](std::string_view wanted) {
         const Key* const known = find_key(wanted);
-        const auto found = layers.said.find(std::string(known ? canonical(*known) : wanted));
-        return found == layers.said.end() ? std::string() : found->second.at;
+        const auto found = value_in(layers.said, std::string(known ? canonical(*known) : wanted));
+        return !found ? std::string() : found->at;
     };
     auto at = set_at(key);
     if (key == "parallelism")
@@ -88,14 +88,13 @@ std::string located(const Layers& layers, const std::string& complaint) {
             if (at.empty() && set_at(candidate).starts_with("--set ")) at = set_at(candidate);
     if (at.starts_with("--set ")) return at + complaint.substr(key.size());
     // What lacks in a machine that --cluster names lacks in its file.
-    if (const auto machine = layers.starts.find("cluster");
+    if (const auto machine = value_in(layers.starts, "cluster");
         at.empty() && key.starts_with("cluster.") && !layers.tables.contains("cluster"))
-        if (machine != layers.starts.end()) at = machine->second;
+        if (machine) at = *machine;
     for (auto table = key; at.empty();
          table = table.substr(
              0, table.find_last_of('.') == std::string::npos ? 0 : table.find_last_of('.')))
-        if (const auto begins = layers.tables.find(table); begins != layers.tables.end())
-            at = begins->second;
+        if (const auto begins = value_in(layers.tables, table)) at = *begins;
     return at + ": " + complaint;
 }
 
@@ -159,11 +158,10 @@ void spread(Layers& layers, const Override& ranks) {
         throw ConfigError(at + ": a node of " + c.name + " has " + std::to_string(c.gpus_per_node) +
                           "; expected a multiple, or fewer");
     const int nodes = std::max(1, wanted / c.gpus_per_node);
-    if (const auto said = layers.said.find("cluster.nodes");
-        said != layers.said.end() && said->second.at.starts_with("--set ") && c.nodes != nodes)
-        throw ConfigError(fmt::format("{}: {} nodes of {} by {}; expected {}, or one of the two",
-                                      at, c.nodes, c.gpus_per_node, said->second.at,
-                                      static_cast<long>(c.nodes) * c.gpus_per_node));
+    if (const auto said = value_in(layers.said, "cluster.nodes");
+        said && said->at.starts_with("--set ") && c.nodes != nodes)
+        refuse("{}: {} nodes of {} by {}; expected {}, or one of the two", at, c.nodes,
+               c.gpus_per_node, said->at, static_cast<long>(c.nodes) * c.gpus_per_node);
     c.nodes = nodes;
     if (wanted < c.gpus_per_node && !c.gpu.rank_rates.empty())
         c.gpu.rank_rates.resize(std::min<std::size_t>(c.gpu.rank_rates.size(), as_index(wanted)));
@@ -201,10 +199,8 @@ void require_same_device(const Layers& layers, const std::string& before) {
 // number.
 void keep_nics_of(Layers& layers, int ranks_of_node) {
     auto& c = layers.experiment.cluster;
-    const auto said = layers.said.find("cluster.network.nics");
-    if (c.gpus_per_node >= ranks_of_node ||
-        (said != layers.said.end() && said->second.who == Origin::set))
-        return;
+    const auto said = value_in(layers.said, "cluster.network.nics");
+    if (c.gpus_per_node >= ranks_of_node || (said && said->who == Origin::set)) return;
     c.network.nics = nics_of_part(c.network.nics, ranks_of_node, c.gpus_per_node);
 }
 
@@ -414,7 +410,7 @@ void set_preset(Experiment& e, PresetKind kind, const std::string& name) {
         const auto path = preset_path(kind, name);
         kind == PresetKind::family ? lay_family(layers, path) : lay_workload(layers, path);
         forget(e.overlay, "workload.");
-        std::ranges::copy(layers.experiment.overlay.stated, std::back_inserter(e.overlay.stated));
+        append(e.overlay.stated, layers.experiment.overlay.stated);
         e.overlay.asks_latent = layers.experiment.overlay.asks_latent;
         e.workload = layers.experiment.workload;
         if (e.workload.name.empty()) e.workload.name = stem_of(path);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/base/lists.h"
 #include "model/experiment.h"
 #include "model/input/keys.h"
 #include "model/input/layers.h"
@@ -20,7 +21,7 @@ constexpr std::string_view projections = "runtime.fused_projections", kernels = 
 
 template <class Keys>
 bool is_in(const Keys& keys, std::string_view key) {
-    return std::ranges::find(keys, key) != std::end(keys);
+    return contains(keys, key);
 }
 
 // A lone layer of experts is modelled operation by operation for plain all-to-alls alone.

@@ -5,7 +5,8 @@
 #include <ranges>
 #include <string_view>
 
-#include "model/input/checks.h"
+#include "model/base/lists.h"
+#include "model/base/refuse.h"
 #include "model/runtime_rules.h"
 
 namespace stepcast {
@@ -41,8 +42,8 @@ Axes axes_of(const Parallelism& p) {
     int stride = 1;
     for (const auto word : std::views::split(std::string_view(p.rank_order), '-')) {
         const auto found =
-            std::ranges::find(all, std::string_view(word.begin(), word.end()), &Named::name);
-        if (found == all.end() || found->met) refused();
+            first_with(all, std::string_view(word.begin(), word.end()), &Named::name);
+        if (!found || found->met) refused();
         found->met = true;
         axes.*found->axis = {found->size, stride};
         stride *= found->size;

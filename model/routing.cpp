@@ -5,8 +5,9 @@
 #include <numeric>
 #include <random>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
-#include "model/input/checks.h"
+#include "model/base/refuse.h"
 #include "model/routing_file.h"
 
 namespace stepcast {
@@ -22,7 +23,7 @@ std::vector<int> split_exactly(const std::vector<double>& weights, int total, in
     std::vector<int> shares(weights.size());
     std::vector<std::pair<double, std::size_t>> remainders;
     int given = 0;
-    for (std::size_t e = 0; e < weights.size(); ++e) {
+    for (const std::size_t e : indices_of(weights)) {
         const double exact = std::min<double>(total * weights[e] / sum, cap);
         shares[e] = static_cast<int>(exact);
         given += shares[e];
@@ -92,8 +93,7 @@ std::mt19937_64 random_of(const RoutingSpec& spec, int draw) {
 // Every rank sends its slots in proportion to the same weights.
 void send_alike(Routing& routing, const std::vector<double>& weights, int tokens, int top_k) {
     const std::vector<int> row = split_exactly(weights, tokens * top_k, tokens);
-    for (int r = 0; r < routing.ranks; ++r)
-        routing.counts.insert(routing.counts.end(), row.begin(), row.end());
+    for (int r = 0; r < routing.ranks; ++r) append(routing.counts, row);
 }
 
 // Tokens x = 0.5 + noise (uniform in 0..1) pass random gate weights. The constant part gives every
@@ -108,12 +108,12 @@ void fill_random_gate(const RoutingSpec& spec, Routing& routing, int tokens, int
     const std::vector<double> p = top_k_probabilities(offsets, top_k);
     for (int r = 0; r < routing.ranks; ++r) {
         std::vector<double> drawn(p.size());
-        for (std::size_t e = 0; e < p.size(); ++e)
+        for (const std::size_t e : indices_of(p))
             drawn[e] = std::binomial_distribution<int>(tokens, p[e])(random);
         // Of few tokens no expert may be drawn, though each chooses `top_k`: then the chances tell.
         const bool some = std::ranges::any_of(drawn, [](double count) { return count > 0; });
         const std::vector<int> row = split_exactly(some ? drawn : p, tokens * top_k, tokens);
-        routing.counts.insert(routing.counts.end(), row.begin(), row.end());
+        append(routing.counts, row);
     }
 }
 
@@ -124,7 +124,7 @@ void fill_zipf(const RoutingSpec& spec, Routing& routing, int tokens, int top_k,
     std::mt19937_64 random = random_of(spec, draw);
     std::shuffle(order.begin(), order.end(), random);
     std::vector<double> weights(order.size());
-    for (std::size_t i = 0; i < order.size(); ++i)
+    for (const std::size_t i : indices_of(order))
         weights[order[i]] = std::pow(real(i + 1), -spec.skew);
     send_alike(routing, weights, tokens, top_k);
 }

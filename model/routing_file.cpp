@@ -6,6 +6,7 @@
 
 #include "model/base/csv.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/routing.h"
 
@@ -149,7 +150,7 @@ std::string write_routing(const Routing& routing) {
             for (int expert = 0; expert < routing.experts; ++expert)
                 text += fmt::format("{},{},{}\n", source, expert, routing.count(source, expert));
     else
-        for (std::size_t rank = 0; rank < routing.totals.size(); ++rank)
+        for (const std::size_t rank : indices_of(routing.totals))
             text += fmt::format("{},{},{}\n", rank, routing.totals[rank].blocks,
                                 routing.totals[rank].remote);
     return text;

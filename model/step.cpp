@@ -4,7 +4,7 @@
 #include <random>
 
 #include "model/base/numbers.h"
-#include "model/input/checks.h"
+#include "model/base/refuse.h"
 #include "model/recorded/coca/step.h"
 #include "model/recorded/mlp.h"
 #include "model/recorded/moe/layer.h"

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "model/base/lists.h"
 #include "model/base/names.h"
 #include "model/base/numbers.h"
 #include "model/base/whole_files.h"
@@ -159,15 +160,15 @@ void add_flows(Events& events, const TaskGraph& graph, const Trace& trace) {
             sent[span.task] = &span;
             continue;
         }
-        const auto from = sent.find(span.task);
-        if (from == sent.end()) continue;
+        const auto from = value_in(sent, span.task);
+        if (!from) continue;
         const auto end = [&](const char* kind, const char* binding, const Span& s) {
             events.add(R"({{"ph":"{}","id":{},"pid":{},"tid":{},"ts":{:.4f},"name":"stage")"
                        R"(,"cat":"send_recv"{}}})",
                        kind, span.task, s.place.rank(), as_int(s.place.lane()),
                        (s.start + (s.finish - s.start) / 2).si() * microseconds, binding);
         };
-        end("s", "", *from->second);
+        end("s", "", **from);
         end("f", ",\"bp\":\"e\"", span);
     }
 }

@@ -8,8 +8,10 @@
 
 #include "measured/medians.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/base/refuse.h"
 #include "model/records/measurements.h"
 #include "reports/table.h"
 
@@ -131,8 +133,8 @@ CompareSummary summarise(const std::vector<Comparison>& comparisons) {
         }
         ++s.predicted;
         if (!(c.what.measured_step > Seconds(0)) || !std::isfinite(c.what.measured_step.si()))
-            throw ConfigError(fmt::format("case {}: measured step {} s; expected more than 0",
-                                          c.what.case_id, c.what.measured_step.si()));
+            refuse("case {}: measured step {} s; expected more than 0", c.what.case_id,
+                   c.what.measured_step.si());
         inside += inside_interval(c);
         s.with_interval += has_spread(c.forecast->step);
         s.inside_of_them += has_spread(c.forecast->step) && inside_interval(c);
@@ -289,8 +291,7 @@ std::optional<Seconds> of_kernels(const Forecast& f, const Recorded& recorded,
     std::map<int, Seconds> by_rank;
     for (const KernelTime& k : f.kernels)
         if ((!wanted.phase || k.phase == *wanted.phase) &&
-            (measured.rank < 0 || k.rank == measured.rank) &&
-            std::find(names.begin(), names.end(), k.name) != names.end())
+            (measured.rank < 0 || k.rank == measured.rank) && contains(names, k.name))
             by_rank[k.rank] += k.time;
     std::optional<Seconds> longest;
     for (const auto& [rank, time] : by_rank) longest = std::max(longest.value_or(time), time);

@@ -1,16 +1,11 @@
 // Predicted against measured, as numbers: one struct that tables, JSON and plots show.
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <iterator>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "model/base/selection.h"
-#include "reports/compare_page.h"
 #include "sim/results/comparison.h"
 #include "sim/results/kernel_comparison.h"
 

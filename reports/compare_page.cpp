@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/records/provenance.h"
 #include "reports/compare.h"
 #include "reports/comparison_tables.h"
@@ -124,9 +126,8 @@ void add_warnings(Page& page, const Comparisons& comparisons) {
     const auto refused =
         std::ranges::count_if(comparisons, [](const Comparison& c) { return !c.forecast; });
     if (refused > 0)
-        page.warnings.push_back(
-            fmt::format("{} of {} cases could not be predicted; the table says why.", refused,
-                        comparisons.size()));
+        add_line(page.warnings, "{} of {} cases could not be predicted; the table says why.",
+                 refused, comparisons.size());
     if (of_evidence(comparisons, Evidence::unseen).empty() &&
         !of_evidence(comparisons, Evidence::fitted).empty())
         page.warnings.emplace_back(
@@ -137,10 +138,10 @@ void add_warnings(Page& page, const Comparisons& comparisons) {
         if (c.forecast && !c.what.experiment.cluster.fitted)
             uncalibrated.insert(c.what.experiment.cluster.name);
     for (const std::string& cluster : uncalibrated)
-        page.warnings.push_back(
-            fmt::format("Cluster {} was never fitted to measurements: its costs are datasheet "
-                        "values and assumptions.",
-                        cluster));
+        add_line(page.warnings,
+                 "Cluster {} was never fitted to measurements: its costs are datasheet "
+                 "values and assumptions.",
+                 cluster);
     for (const std::string& assumption : all_assumptions(comparisons))
         page.warnings.push_back("Assumed: " + assumption + ".");
 }
@@ -166,7 +167,7 @@ PageSection case_section(const Comparisons& comparisons) {
 
 std::string question_about(const std::vector<std::string>& inputs) {
     std::string text = inputs.empty() ? "" : " in ";
-    for (std::size_t i = 0; i < inputs.size(); ++i)
+    for (const std::size_t i : indices_of(inputs))
         text += (i == 0                   ? ""
                  : i + 1 == inputs.size() ? " and "
                                           : ", ") +

@@ -1,5 +1,6 @@
 #include "reports/comparison_json.h"
 
+#include "model/base/lists.h"
 #include "model/records/measurements.h"
 #include "reports/json.h"
 #include "reports/json_parts.h"
@@ -169,8 +170,7 @@ std::string to_json(const CompareSummary& s, const std::vector<Comparison>& comp
     for (const Evidence evidence : all_evidence) {
         const std::vector<Comparison> chosen = of_evidence(comparisons, evidence);
         j[key_of(evidence)] = errors_of(chosen);
-        if (evidence != Evidence::fitted)
-            held_out.insert(held_out.end(), chosen.begin(), chosen.end());
+        if (evidence != Evidence::fitted) append(held_out, chosen);
     }
     j["held_out"] = errors_of(held_out);
     j["rows"] = list(comparisons, row);

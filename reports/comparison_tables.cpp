@@ -9,6 +9,7 @@
 
 #include "measured/medians.h"
 #include "model/base/csv.h"
+#include "model/base/lists.h"
 #include "model/records/measurements.h"
 #include "model/runtime_rules.h"
 #include "reports/compare.h"
@@ -33,7 +34,7 @@ void add_row(Table& table, const Comparison& c, const std::vector<Cell>& cells) 
         table.rows.push_back(row);
         row.front() = {};
     }
-    row.insert(row.end(), cells.begin(), cells.end());
+    append(row, cells);
     table.rows.push_back(std::move(row));
 }
 
@@ -224,8 +225,7 @@ std::string side_by_side_table(const std::vector<Comparison>& comparisons) {
         };
         const auto executed = of("executed", "executed"), scripts = of("pytorch", "PyTorch");
         if (executed.empty() || scripts.empty()) continue;
-        for (const auto& rows : {executed, scripts})
-            table.rows.insert(table.rows.end(), rows.begin(), rows.end());
+        for (const auto& rows : {executed, scripts}) append(table.rows, rows);
     }
     return table.rows.empty() ? "" : "\n" + text_of(table);
 }

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include "measured/priors.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/records/provenance.h"
 #include "reports/compare.h"
@@ -17,11 +19,6 @@ namespace stepcast {
 namespace {
 
 using Comparisons = std::vector<Comparison>;
-
-template <class Value>
-void add_once(std::vector<Value>& values, const Value& value) {
-    if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
-}
 
 // One sentence each for fitted, seen and unseen cases; only the last is evidence. Errors that the
 // sentence about all cases states are not repeated.
@@ -95,13 +92,14 @@ std::vector<std::string> summary_sentences(const Comparisons& comparisons) {
         second += fmt::format("; rank correlation within models {:.3f}", *s.rank_correlation);
     std::vector<std::string> sentences{first + ": " + errors_text(s), second};
     if (s.regret)
-        sentences.push_back(fmt::format(
+        add_line(
+            sentences,
             "of the parallel layouts measured for one training job, the fastest by forecast is the "
             "fastest measured in {} of {} decisions; it costs {} in the mean, {} at worst",
-            s.best_chosen, s.decisions, percent_text(*s.regret), percent_text(s.worst_regret)));
+            s.best_chosen, s.decisions, percent_text(*s.regret), percent_text(s.worst_regret));
     if (s.with_peak > 0)
-        sentences.push_back(fmt::format("peak memory of {} cases: mean error {}", s.with_peak,
-                                        percent_text(s.peak_mape)));
+        add_line(sentences, "peak memory of {} cases: mean error {}", s.with_peak,
+                 percent_text(s.peak_mape));
     if (of_script(comparisons)) sentences.push_back(phase_errors_text(comparisons));
     add_roles(sentences, comparisons, s.predicted);
     return sentences;
@@ -174,7 +172,7 @@ void merge_smallest(CaseSeries& series) {
         const std::vector<const Comparison*> cases = smallest->second;
         series.erase(smallest);
         auto& others = series["others"];
-        others.insert(others.end(), cases.begin(), cases.end());
+        append(others, cases);
     }
 }
 
@@ -230,8 +228,8 @@ std::string count_title(const std::vector<Comparison>& comparisons, std::size_t 
     const auto refused = as_index(
         std::ranges::count_if(comparisons, [](const Comparison& c) { return !c.forecast; }));
     std::vector<std::string> why;
-    if (refused > 0) why.push_back(fmt::format("{} refused", refused));
-    if (all > shown + refused) why.push_back(fmt::format("{} not shown", all - shown - refused));
+    if (refused > 0) add_line(why, "{} refused", refused);
+    if (all > shown + refused) add_line(why, "{} not shown", all - shown - refused);
     return fmt::format("{} of {} cases", shown, all) +
            (why.empty() ? "" : fmt::format(" ({})", fmt::join(why, ", ")));
 }

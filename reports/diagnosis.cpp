@@ -1,12 +1,12 @@
 #include "reports/diagnosis.h"
 
 #include <algorithm>
-#include <cmath>
 #include <ranges>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "model/base/lines.h"
 #include "model/base/numbers.h"
 #include "model/base/whole_files.h"
 #include "reports/json_parts.h"
@@ -55,8 +55,7 @@ std::vector<std::string> evidence_of(const SuspectedCause& s) {
     for (const bool is_for : {true, false})
         for (const Witness& w : s.witnesses)
             if ((is_for && w.favours > speaks) || (!is_for && w.favours < -speaks))
-                lines.push_back(
-                    fmt::format("{} {}: {}", is_for ? "for:" : "against:", w.what, w.found));
+                add_line(lines, "{} {}: {}", is_for ? "for:" : "against:", w.what, w.found);
     if (lines.empty())
         lines.emplace_back("nothing that was measured is evidence for or against it");
     return lines;

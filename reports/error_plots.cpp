@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <iterator>
 #include <map>
 #include <set>
@@ -10,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "measured/medians.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/records/measurements.h"
 #include "reports/compare.h"
@@ -58,7 +58,7 @@ std::string panel(const CaseSeries& series, int column, bool first) {
               .labels = {"within 10 %", "within 5 %", ""}};
     const std::string points = fmt::format(
         "$error{{0}} using {}:3:4 with points pt variable ps 1.2 lw 1.2 lc '{{1}}'", column);
-    for (std::size_t i = 0; i < series.size(); ++i) plot.add_parts(i, {points.c_str()}, "");
+    for (const std::size_t i : indices_of(series)) plot.add_parts(i, {points.c_str()}, "");
     add_marks(plot, series, 1.2);
     return plot_command(plot.parts,
                         first ? plot.labels : std::vector<std::string>(plot.parts.size()));
@@ -133,7 +133,7 @@ struct SizePanel {
     std::vector<SizeSeries> series;
     [[nodiscard]] std::vector<const Comparison*> cases() const {
         std::vector<const Comparison*> all;
-        for (const SizeSeries& s : series) all.insert(all.end(), s.cases.begin(), s.cases.end());
+        for (const SizeSeries& s : series) append(all, s.cases);
         return all;
     }
 };
@@ -263,7 +263,7 @@ Drawing side_by_side(const std::vector<SizePanel>& panels, std::vector<Plot> plo
     constexpr double left = 0.1, gap = 0.04;
     const double each = (right - left + gap) / real(panels.size());
     Drawing drawing;
-    for (std::size_t i = 0; i < panels.size(); ++i) {
+    for (const std::size_t i : indices_of(panels)) {
         const double from = left + real(i) * each;
         if (i > 0) drawing.script += "unset label\nunset key\nset ylabel ''\nset format y ''\n";
         drawing.script += fmt::format(
@@ -271,7 +271,7 @@ Drawing side_by_side(const std::vector<SizePanel>& panels, std::vector<Plot> plo
             "0.02,0.965 font ',16' textcolor '#111111'\n",
             from, from + each - gap, gnuplot_text(panels[i].head));
         drawing.script += plot_command(plots[i].parts, plots[i].labels);
-        std::ranges::move(plots[i].data, std::back_inserter(drawing.data));
+        append(drawing.data, std::move(plots[i].data));
     }
     return drawing;
 }
@@ -291,7 +291,7 @@ bool plot_left_out(const CasesByKind& left_out, const std::vector<Comparison>& s
             {"shipped",
              head_of("development and training", known),
              {{fmt::format("recipes, as shipped ({})", known.size()), "#555555", known}}});
-        cases.insert(cases.end(), known.begin(), known.end());
+        append(cases, known);
     }
     const auto beyond = std::ranges::count_if(
         cases, [edge](const Comparison* c) { return std::abs(percent_off(*c)) > edge; });
@@ -366,11 +366,11 @@ bool plot_attribution(const std::vector<Comparison>& comparisons, const std::str
     Plot plot;
     std::vector<std::pair<double, double>> reach(runs.size());
     double low = -1, high = 1;
-    for (std::size_t p = 0; p < parts.size(); ++p) {
+    for (const std::size_t p : indices_of(parts)) {
         plot.add_block(fmt::format("part{}", p), runs,
                        [&, r = std::size_t{0}](const Shares& run) mutable {
-                           const auto found = run.find(parts[p]);
-                           const double share = found == run.end() ? 0 : found->second;
+                           const auto found = value_in(run, parts[p]);
+                           const double share = found ? *found : 0;
                            double& from = share < 0 ? reach[r].first : reach[r].second;
                            Row bar{real(r++), from, from + share};
                            from += share;

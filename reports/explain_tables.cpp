@@ -1,6 +1,5 @@
 #include "reports/explain_tables.h"
 
-#include <algorithm>
 #include <array>
 #include <ranges>
 

@@ -2,15 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
-#include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "measured/medians.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "reports/campaign_tables.h"
@@ -306,7 +305,7 @@ Table columns_of(const std::vector<ForecastColumn>& columns) {
         [](const Forecasted& c) { return percent_text(c.forecast.model_flops_utilization); });
     const auto add_parts = [&](const auto& parts) {
         const std::vector<StepPart> of_first = parts(columns.front());
-        for (std::size_t i = 0; i < of_first.size(); ++i)
+        for (const std::size_t i : indices_of(of_first))
             add(of_first[i].name, [&](const Forecasted& c) { return time_text(parts(c)[i].time); });
     };
     add_parts([](const Forecasted& c) { return phases_of(c.forecast.phases); });

@@ -14,6 +14,8 @@
 
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
+#include "model/base/refuse.h"
+#include "model/base/text_search.h"
 #include "model/base/whole_files.h"
 #include "reports/plot_frame.h"
 #include "reports/table.h"
@@ -76,8 +78,7 @@ std::string complaints_in(const std::string& said) {
     std::string complaints;
     std::istringstream lines(said);
     for (std::string line; std::getline(lines, line);)
-        if (line.find_first_not_of(" \t^") != std::string::npos &&
-            line.find("warning:") == std::string::npos)
+        if (line.find_first_not_of(" \t^") != std::string::npos && !has(line, "warning:"))
             complaints +=
                 (complaints.empty() ? "" : " / ") + line.substr(line.find_first_not_of(" \t"));
     return complaints.substr(0, 400);
@@ -88,8 +89,7 @@ std::string fault_of(const std::string& picture) {
     if (picture.empty()) return "it wrote nothing";
     const std::string_view tail = std::string_view(picture).substr(
         picture.size() - std::min<std::size_t>(picture.size(), 16));
-    const bool whole = tail.find("IEND") != std::string_view::npos ||
-                       tail.find("</svg>") != std::string_view::npos;
+    const bool whole = has(tail, "IEND") || has(tail, "</svg>");
     return whole ? "" : "it wrote a broken picture";
 }
 
@@ -118,9 +118,9 @@ PlannedFile render(const std::string& program, const Drawing& drawing, const std
                                          : fault_of(bytes);
     if (fault.empty()) return {target, bytes};
     if (said = complaints_in(said.substr(0, end)); !said.empty()) fault += ": " + said;
-    throw ConfigError(fmt::format(
+    refuse(
         "{}: gnuplot made no picture: {}; expected a working gnuplot (Debian package gnuplot-nox)",
-        target, fault));
+        target, fault);
 }
 
 }  // namespace

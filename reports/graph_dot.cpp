@@ -9,6 +9,7 @@
 
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
+#include "model/base/refuse.h"
 #include "model/base/whole_files.h"
 #include "model/graph/dependencies.h"
 
@@ -56,10 +57,10 @@ std::string text_of(const TaskGraph& graph, TaskId t) {
 
 std::string dot_of(const TaskGraph& graph, const std::string& title) {
     if (graph.size() > most_drawn_tasks)
-        throw ConfigError(
-            fmt::format("--graph: the step has {} tasks; expected at most {}, which a picture can "
-                        "show: fewer workload.layers or a smaller parallelism.global_batch",
-                        graph.size(), most_drawn_tasks));
+        refuse(
+            "--graph: the step has {} tasks; expected at most {}, which a picture can "
+            "show: fewer workload.layers or a smaller parallelism.global_batch",
+            graph.size(), most_drawn_tasks);
     std::ostringstream out;
     const auto task = [&](std::ostream& to, TaskId t) {
         const auto lane = as_index(graph.places(t).front().lane());

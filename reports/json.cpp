@@ -2,6 +2,7 @@
 
 #include "measured/medians.h"
 #include "model/records/measurements.h"
+#include "reports/compare.h"
 #include "reports/json_parts.h"
 #include "reports/lever_tables.h"
 

@@ -7,14 +7,12 @@
 #include <vector>
 
 #include "model/records/measurement.h"
-#include "reports/compare.h"
 #include "reports/forecast_tables.h"
 #include "sim/results/allocator_forecast.h"
 #include "sim/results/comparison.h"
 #include "sim/results/explanation.h"
 #include "sim/results/lever.h"
 #include "sim/results/sweep_answer.h"
-#include "sim/results/traced_step.h"
 
 namespace stepcast {
 

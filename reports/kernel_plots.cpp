@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "reports/compare.h"
 #include "reports/error_plots.h"
@@ -234,8 +235,7 @@ bool plot_devices(const Rows& all, const std::string& title, const std::string& 
     for (const KernelComparison& k : all) {
         if (k.evidence == Evidence::fitted) continue;
         by_class[class_of(k)][k.device].push_back(k);
-        if (std::find(devices.begin(), devices.end(), k.device) == devices.end())
-            devices.push_back(k.device);
+        add_once(devices, k.device);
         ++count;
     }
     if (devices.size() < 2 || by_class.size() > most_series) return false;
@@ -248,10 +248,10 @@ bool plot_devices(const Rows& all, const std::string& title, const std::string& 
         std::vector<Row>& rows =
             plot.data.emplace_back(DataBlock{fmt::format("class{}", i), {}}).rows;
         const double place = (real(i) + 0.5) / real(by_class.size());
-        for (std::size_t d = 0; d < devices.size(); ++d)
-            if (const auto found = of_devices.find(devices[d]); found != of_devices.end())
+        for (const std::size_t d : indices_of(devices))
+            if (const auto found = value_in(of_devices, devices[d]))
                 rows.push_back({real(d) + 0.7 * (place - 0.5),
-                                std::min(most, 100 * kernel_summary_of(found->second).median_ape)});
+                                std::min(most, 100 * kernel_summary_of(*found).median_ape)});
         plot.add(fmt::format("$class{} using 1:2 with points pt {} ps 1.6 lc '{}'", i,
                              point_type(i), colour(i)),
                  name);

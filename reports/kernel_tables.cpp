@@ -10,6 +10,8 @@
 
 #include "measured/medians.h"
 #include "model/base/csv.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/records/measurements.h"
 #include "model/records/provenance.h"
@@ -70,8 +72,8 @@ std::string name_of(const KernelSummary& s) {
 std::vector<std::string> refusals(const KernelComparisons& kernels) {
     std::vector<std::string> lines;
     for (const KernelRefusal& r : kernels.refused)
-        lines.push_back(fmt::format("{} row{} of {} refused: {}", r.rows, r.rows == 1 ? "" : "s",
-                                    r.device.empty() ? "no device" : r.device, r.reason));
+        add_line(lines, "{} row{} of {} refused: {}", r.rows, r.rows == 1 ? "" : "s",
+                 r.device.empty() ? "no device" : r.device, r.reason);
     return lines;
 }
 
@@ -81,10 +83,9 @@ std::vector<std::string> evidence_lines(const Rows& rows) {
         const Rows chosen = of_evidence(rows, evidence);
         if (chosen.empty()) continue;
         const KernelSummary s = kernel_summary_of(chosen);
-        lines.push_back(fmt::format("{}: {}, median error {}, mean {}, bias {}, worst {}",
-                                    meaning_of(evidence), s.predicted, percent_text(s.median_ape),
-                                    percent_text(s.mape), signed_percent_text(s.bias),
-                                    signed_percent_text(s.worst)));
+        add_line(lines, "{}: {}, median error {}, mean {}, bias {}, worst {}", meaning_of(evidence),
+                 s.predicted, percent_text(s.median_ape), percent_text(s.mape),
+                 signed_percent_text(s.bias), signed_percent_text(s.worst));
     }
     return lines;
 }

@@ -1,16 +1,13 @@
 #include "reports/list_tables.h"
 
-#include <algorithm>
-#include <functional>
-#include <map>
 #include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/base/text_search.h"
 #include "reports/table.h"
 #include "sim/sweep/worker.h"
 
@@ -22,7 +19,7 @@ std::string keys_table(const std::vector<KeyDoc>& keys, const std::string& word)
         const std::string line =
             fmt::format("{:<40} {:<10} {:<12} {}{}", key.key, key.kind, key.default_value,
                         key.meaning, key.values.empty() ? "" : ": " + key.values);
-        if (lower_case(line).find(wanted) == std::string::npos) continue;
+        if (!has(lower_case(line), wanted)) continue;
         text += wrapped(line, 64);
         const bool named = key.key == word || key.key.ends_with("." + word);
         if (named && !key.affects.empty())
@@ -35,9 +32,7 @@ std::string entries_with(const std::string& table, const std::string& word) {
     const std::string wanted = lower_case(word);
     std::string text, heading, entry;
     bool whole = false;  // the heading has the word: take all entries below it
-    const auto has_it = [&](const std::string& lines) {
-        return lower_case(lines).find(wanted) != std::string::npos;
-    };
+    const auto has_it = [&](const std::string& lines) { return has(lower_case(lines), wanted); };
     const auto close = [&] {
         if (!entry.empty() && (whole || has_it(entry))) text += std::exchange(heading, "") + entry;
         entry.clear();

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "reports/gnuplot.h"
 #include "reports/memory_tables.h"
@@ -32,7 +32,7 @@ std::string panel(double low, double high, const std::string& settings) {
 }
 
 void add_panel(Drawing& drawing, Plot&& plot, const std::string& settings) {
-    std::ranges::move(plot.data, std::back_inserter(drawing.data));
+    append(drawing.data, std::move(plot.data));
     drawing.script += settings + plot_command(plot.parts, plot.labels) +
                       "unset label\nunset object\nunset arrow\n";
 }
@@ -57,7 +57,7 @@ std::string legend(const AllocatorForecast& f, bool shows_limit) {
     add_line("allocated", fmt::format("lw 6 lc '{}'", colour(0)));
     if (shows_limit) add_line("left for the allocator", limit_line);
     y = 0.435;
-    for (std::size_t i = 0; i < f.kinds.size(); ++i) {
+    for (const std::size_t i : indices_of(f.kinds)) {
         text += fmt::format(
             "set object {} rectangle from screen {},{:.4f} to screen {},{:.4f} fc rgb '{}' fs "
             "solid noborder\n",
@@ -92,7 +92,7 @@ void add_over_time(Drawing& drawing, const AllocatorForecast& f, double high, do
 void add_stack(Drawing& drawing, const AllocatorForecast& f) {
     Plot plot;
     double from = 0;
-    for (std::size_t i = 0; i < f.kinds.size(); ++i) {
+    for (const std::size_t i : indices_of(f.kinds)) {
         const double to = from + in_gib(f.kinds[i].bytes);
         plot.data.push_back({fmt::format("kind{}", i), {{from, 0.5, from, to, 0.0, 1.0}}});
         plot.add(fmt::format("$kind{} using 1:2:3:4:5:6 with boxxyerror fs solid noborder fc '{}'",

@@ -1,8 +1,8 @@
 #include "reports/memory_tables.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include "model/base/lists.h"
 
 namespace stepcast {
 namespace {
@@ -100,7 +100,7 @@ Table process_table(const AllocatorForecast& f) {
 
 Table stages_table(const AllocatorForecast& f) {
     Table table{"", {{"stage", 22, true}, {"allocated"}, {"reserved"}}, {}};
-    for (std::size_t s = 0; s < f.stages.size(); ++s)
+    for (const std::size_t s : indices_of(f.stages))
         table.rows.push_back({{std::to_string(s)},
                               bytes_cell(f.stages[s].allocated),
                               bytes_cell(f.stages[s].reserved)});

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/stamp.h"
 #include "reports/page_files.h"
@@ -80,8 +81,7 @@ Table fits_of(const std::vector<Fact>& facts) {
 }
 
 void add_once(std::vector<Fact>& facts, const std::vector<Fact>& more) {
-    for (const Fact& fact : more)
-        if (std::ranges::find(facts, fact) == facts.end()) facts.push_back(fact);
+    for (const Fact& fact : more) add_once(facts, fact);
 }
 
 void write_page(const std::string& folder, const Page& page) {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "reports/gnuplot.h"
 
@@ -103,7 +104,7 @@ std::string plot_command(const std::vector<std::string>& parts,
                          const std::vector<std::string>& labels) {
     if (parts.size() != labels.size()) throw std::logic_error("a plot's parts and their labels");
     std::string text;
-    for (std::size_t i = 0; i < parts.size(); ++i)
+    for (const std::size_t i : indices_of(parts))
         text += (i == 0 ? "plot " : ", \\\n  ") + parts[i] +
                 (labels[i].empty() ? " notitle" : " title " + gnuplot_text(labels[i]));
     return text + "\n";

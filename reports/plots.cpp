@@ -2,18 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "reports/compare.h"
 #include "reports/comparison_words.h"
 #include "reports/error_plots.h"
-#include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
 #include "reports/table.h"
 
@@ -257,7 +256,7 @@ void plot_curves(const std::vector<FittedCurve>& curves, const std::string& titl
             return {x, y};
         });
     };
-    for (std::size_t i = 0; i < curves.size(); ++i) {
+    for (const std::size_t i : indices_of(curves)) {
         if (!curves[i].fitted.empty()) {
             add(fmt::format("fitted{}", i), curves[i].fitted);
             plot.add(fmt::format("$fitted{} with lines lw 1.5 lc '{}'", i, colour(i)),

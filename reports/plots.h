@@ -4,13 +4,9 @@
 // "only N of M" if not all are.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 
-#include "model/base/units.h"
-#include "reports/compare_page.h"
-#include "sim/results/allocator_forecast.h"
 #include "sim/results/comparison.h"
 #include "sim/results/explanation.h"
 #include "sim/results/fit_points.h"

@@ -7,6 +7,8 @@
 
 #include "measured/medians.h"
 #include "measured/priors.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/records/measurements.h"
 #include "reports/campaign_tables.h"
@@ -361,11 +363,11 @@ std::vector<std::string> plain_warnings(const std::vector<Note>& notes) {
         warnings.push_back("Outside what was measured (the cost models are extrapolated): " +
                            joined(beyond, "; ") + ".");
     if (!undetermined.empty())
-        warnings.push_back(
-            fmt::format("The measurements do not determine {} of the parameters, which stay at "
-                        "assumed values: {}.",
-                        undetermined.size(), joined(undetermined, ", ")));
-    warnings.insert(warnings.end(), others.begin(), others.end());
+        add_line(warnings,
+                 "The measurements do not determine {} of the parameters, which stay at "
+                 "assumed values: {}.",
+                 undetermined.size(), joined(undetermined, ", "));
+    append(warnings, others);
     return warnings;
 }
 

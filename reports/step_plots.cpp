@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
@@ -118,7 +119,7 @@ std::vector<Placed> placed_boxes(const GanttRow& row, std::size_t index, Seconds
 
 // Draws in the axes that `settings` set up.
 void add_panel(Drawing& drawing, Plot&& panel, const std::string& settings) {
-    std::ranges::move(panel.data, std::back_inserter(drawing.data));
+    append(drawing.data, std::move(panel.data));
     drawing.script += settings + plot_command(panel.parts, panel.labels);
 }
 
@@ -135,10 +136,10 @@ Plot timeline_of(const DrawnStep& step) {
     const TimeUnit& unit = step.unit;
     Plot panel;
     std::vector<Placed> placed;
-    for (std::size_t r = 0; r < g.rows.size(); ++r)
+    for (const std::size_t r : indices_of(g.rows))
         for (const Placed& box : placed_boxes(g.rows[r], r, step.longest)) placed.push_back(box);
     for (const Look& look : looks) {
-        if (std::ranges::find(placed, look.kind, &Placed::kind) == placed.end()) continue;
+        if (!contains(placed, look.kind, &Placed::kind)) continue;
         const auto name = fmt::format("g{}k{}", step.index, as_int(look.kind));
         panel.add_block(name, placed, [&](const Placed& box) -> Row {
             if (box.kind != look.kind) return {};
@@ -150,7 +151,7 @@ Plot timeline_of(const DrawnStep& step) {
                               look.style(), look.colour));
     }
     DataBlock numbers{fmt::format("n{}", step.index), {}};
-    for (std::size_t r = 0; r < g.rows.size(); ++r)
+    for (const std::size_t r : indices_of(g.rows))
         for (const GanttBox& box : g.rows[r].boxes) {
             const int number = box.micro_batch + 1;
             const double room = (box.finish - box.start) / step.longest / number_width;
@@ -279,7 +280,7 @@ void plot_gantts(std::span<const Gantt> gantts, const std::string& path) {
     const std::string x_label =
         fmt::format("set xlabel 'time [{}]' offset 0,0.3\nset format x '%g'\n", unit.name);
     double y = head;
-    for (std::size_t i = 0; i < gantts.size(); ++i) {
+    for (const std::size_t i : indices_of(gantts)) {
         const Gantt& g = gantts[i];
         const DrawnStep step{g, i, longest, unit};
         const auto axis = [&](bool lowest) {

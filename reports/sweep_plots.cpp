@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
-#include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
 #include "reports/table.h"
 
@@ -75,7 +75,7 @@ std::string few_ticks(double least, double most) {
 // One row a cell.
 DataBlock cells_of(const HeatMap& map, const std::function<double(Seconds)>& shown) {
     DataBlock cells{"map", {}};
-    for (std::size_t i = 0; i < map.step.size(); ++i) {
+    for (const std::size_t i : indices_of(map.step)) {
         const double step = shown(map.step[i]);
         cells.rows.push_back({real(i % map.columns.size()), real(i / map.columns.size()),
                               step > 0 ? step : std::nan("")});
@@ -87,7 +87,7 @@ DataBlock cells_of(const HeatMap& map, const std::function<double(Seconds)>& sho
 std::string numbers_in(const DataBlock& cells, const PlotRange& range, bool dark_is_low) {
     const double middle = std::sqrt(range.low * range.high);
     std::string text;
-    for (std::size_t i = 0; i < cells.rows.size(); ++i)
+    for (const std::size_t i : indices_of(cells.rows))
         if (const double step = cells.rows[i][2]; step > 0)
             text +=
                 fmt::format("set label {} \"{}\" at {},{} center front font ',15' textcolor '{}'\n",
@@ -234,8 +234,8 @@ struct Chart {
 
 std::string value_of(const SweepRow& row, const std::string& key) {
     const auto found =
-        std::ranges::find(row.settings, key, [](const auto& setting) { return setting.first; });
-    return found == row.settings.end() ? "" : found->second;
+        first_with(row.settings, key, [](const auto& setting) { return setting.first; });
+    return found ? found->second : "";
 }
 
 // Steps in ms, or tokens/s if they are the objective.

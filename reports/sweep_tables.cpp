@@ -7,8 +7,10 @@
 #include <fmt/format.h>
 
 #include "model/base/csv.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/base/text_search.h"
 #include "reports/campaign_tables.h"
 #include "reports/forecast_tables.h"
 #include "reports/lever_tables.h"
@@ -92,7 +94,7 @@ std::vector<std::string> machines_shown(const SweepAnswer& r, bool uncalibrated_
     for (const auto* rows : {&r.of_each, &r.best, &r.scaling})
         for (const SweepRow& row : *rows)
             if (!row.forecast.cluster.empty() && !(uncalibrated_only && row.forecast.calibrated) &&
-                std::ranges::find(names, row.forecast.cluster) == names.end())
+                !contains(names, row.forecast.cluster))
                 names.push_back(row.forecast.cluster);
     if (names.empty()) names.push_back(r.cluster);
     return names;
@@ -104,8 +106,7 @@ std::string calibration_shown(const SweepAnswer& r) {
     const auto without = machines_shown(r, true);
     std::string makers;
     for (const SweepRow& row : r.best)
-        if (const std::string& maker = row.forecast.maker;
-            !maker.empty() && makers.find(maker) == std::string::npos)
+        if (const std::string& maker = row.forecast.maker; !maker.empty() && !has(makers, maker))
             makers += (makers.empty() ? ", no machine of " : ", ") + maker;
     if (!makers.empty()) makers += " is measured";
     return without == machines_shown(r)
@@ -121,9 +122,9 @@ Table rows_table(const SweepAnswer& r, const std::vector<SweepRow>& rows) {
         table.rows.push_back({count_cell(real(&row - rows.data() + 1))});
     const auto add = [&](const std::string& name, const auto& cell) {
         table.columns.push_back({name});
-        for (std::size_t i = 0; i < rows.size(); ++i) table.rows[i].push_back(cell(rows[i]));
+        for (const std::size_t i : indices_of(rows)) table.rows[i].push_back(cell(rows[i]));
     };
-    for (std::size_t i = 0; i < r.varied.size(); ++i)
+    for (const std::size_t i : indices_of(r.varied))
         add(short_key(r.varied[i]), [i, &r](const SweepRow& row) {
             Cell cell = setting_cell(row.settings[i].second);
             if (r.varied[i] == "parallelism.vp" && row.least_vp < row.most_vp)
@@ -239,7 +240,7 @@ std::string campaign_text(const SweepAnswer& r) {
             fmt::format("{} GPUs of {}: useful {}; {}; {}", row.ranks, row.forecast.cluster,
                         goodput_text(c.goodput), price_text(c),
                         c.offer.power_source.empty() ? "power not known" : c.offer.power_source);
-        if (std::ranges::find(said, line) != said.end()) continue;
+        if (contains(said, line)) continue;
         said.push_back(line);
         if (said.size() <= most_machines) text += wrapped("  " + line, 4);
     }
@@ -253,8 +254,7 @@ std::string within_text(const SweepAnswer& r) {
         if (!row.least_within) continue;
         std::string what;
         for (const auto& [key, value] : row.settings)
-            if (std::ranges::find(r.each_of, key) != r.each_of.end())
-                what += fmt::format(", {} = {}", short_key(key), value);
+            if (contains(r.each_of, key)) what += fmt::format(", {} = {}", short_key(key), value);
         const bool sure = row.campaign->time[2] <= *r.within;
         text += wrapped(fmt::format("{} ranks of {} are the least that end within {}: {}{}{}",
                                     row.ranks, row.forecast.cluster, duration_text(*r.within),

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "model/base/lists.h"
 #include "model/base/plain_text.h"
 
 namespace stepcast {
@@ -19,8 +20,7 @@ std::string attribute_of(const Cell& cell) {
 Table in_one_unit(Table table) {
     std::vector<Seconds> times;
     for (const auto& row : table.rows)
-        for (const Cell& cell : row)
-            times.insert(times.end(), cell.times.begin(), cell.times.end());
+        for (const Cell& cell : row) append(times, cell.times);
     const UnitOfTime unit = unit_of(times);
     for (auto& row : table.rows)
         for (Cell& cell : row) {
@@ -54,14 +54,14 @@ std::string text_of(const Table& raw) {
         lines.front().push_back({column.name});
         width.push_back(column.width);
     }
-    lines.insert(lines.end(), table.rows.begin(), table.rows.end());
+    append(lines, table.rows);
     for (const auto& line : lines)
         for (std::size_t c = 0; c < line.size() && (line.size() > 1 || !is_wide); ++c)
             width[c] = std::max(width[c], line[c].text.size());
     std::string text;
     for (const auto& line : lines) {
         std::string cells;
-        for (std::size_t c = 0; c < line.size(); ++c)
+        for (const std::size_t c : indices_of(line))
             cells += (c == 0 ? "" : "  ") + (table.columns[c].is_text
                                                  ? fmt::format("{:<{}}", line[c].text, width[c])
                                                  : fmt::format("{:>{}}", line[c].text, width[c]));
@@ -103,7 +103,7 @@ std::string html_of(const Table& raw) {
     text += "</tr></thead>\n<tbody>\n";
     for (const auto& row : table.rows) {
         text += "<tr>";
-        for (std::size_t c = 0; c < row.size(); ++c)
+        for (const std::size_t c : indices_of(row))
             text += fmt::format("<td{}{}>{}</td>", table.columns[c].is_text ? "" : " class=\"n\"",
                                 attribute_of(row[c]), html_text(row[c].text));
         text += "</tr>\n";
@@ -125,8 +125,8 @@ std::string escaped(std::string_view text,
                     std::initializer_list<std::pair<char, std::string_view>> by) {
     std::string out;
     for (const char& c : text) {
-        const auto found = std::ranges::find(by, c, [](const auto& one) { return one.first; });
-        out += found == by.end() ? std::string_view(&c, 1) : found->second;
+        const auto found = first_with(by, c, [](const auto& one) { return one.first; });
+        out += found ? found->second : std::string_view(&c, 1);
     }
     return out;
 }

@@ -6,10 +6,11 @@
 
 #include <fmt/format.h>
 
+#include "model/base/lines.h"
 #include "model/base/numbers.h"
+#include "model/base/text_search.h"
 #include "model/base/whole_files.h"
 #include "reports/forecast_tables.h"
-#include "reports/gnuplot.h"
 #include "reports/json_parts.h"
 #include "reports/lever_tables.h"
 #include "reports/plot_frame.h"
@@ -27,7 +28,7 @@ bool is_measured(const Waterfall& w) {
 std::string short_text(const std::string& value) {
     const auto end = value.find_first_not_of("0123456789.-+e");
     const std::string number = value.substr(0, end);
-    if (number.size() < 8 || number.find('.') == std::string::npos) return value;
+    if (number.size() < 8 || !has(number, '.')) return value;
     const double parsed = std::strtod(number.c_str(), nullptr);
     return fmt::format("{:.6g}{}", parsed, end == std::string::npos ? "" : value.substr(end));
 }
@@ -121,10 +122,10 @@ std::vector<std::string> remarks_of(const Waterfall& w) {
     if (!w.without_effect.empty())
         remarks.push_back("differ without effect on the step: " + list_of(w.without_effect));
     if (w.bars.size() > 1)
-        remarks.push_back(
-            fmt::format("each cost is the mean over all orders of changing the keys (Shapley): {} "
-                        "simulations",
-                        w.simulated));
+        add_line(remarks,
+                 "each cost is the mean over all orders of changing the keys (Shapley): {} "
+                 "simulations",
+                 w.simulated);
     return remarks;
 }
 

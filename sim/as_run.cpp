@@ -6,6 +6,7 @@
 
 #include "measured/read.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/input/check_experiment.h"
 #include "model/input/split_rules.h"
 #include "model/step.h"
@@ -115,7 +116,7 @@ AsRun as_run(const Experiment& e, const Circumstances& c) {
     found.networks = by_rate(all, all[middle].framework);
     found.said = {fmt::format("read as {}: the median of {} readings, {} to {}", all[middle].what,
                               all.size(), to_string(all.front().step), to_string(all.back().step))};
-    for (std::size_t i = 0; i < all.size(); ++i)
+    for (const std::size_t i : indices_of(all))
         if (i != middle) found.readings.push_back({all[i].what, all[i].step / all[middle].step});
     return found;
 }
@@ -132,8 +133,7 @@ std::string class_name(const Experiment& e, const Circumstances& c) {
 
 const ClassScatter* class_of(const ScatterTable& table, const Experiment& e,
                              const Circumstances& c) {
-    const auto found = std::ranges::find(table.classes, class_name(e, c), &ClassScatter::name);
-    return found == table.classes.end() ? nullptr : &*found;
+    return first_with(table.classes, class_name(e, c), &ClassScatter::name);
 }
 
 }  // namespace stepcast

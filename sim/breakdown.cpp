@@ -4,6 +4,7 @@
 #include <array>
 #include <numeric>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "sim/explain/critical_path.h"
 
@@ -118,7 +119,7 @@ std::vector<int> pipeline_stages(const TaskGraph& graph) {
         first[as_index(std::max(a, b))] = std::min(a, b);
     }
     std::vector<int> met(first.size());
-    for (std::size_t rank = 0; rank < stage.size(); ++rank)
+    for (const std::size_t rank : indices_of(stage))
         stage[rank] = met[as_index(find(as_int(rank)))]++;
     return stage;
 }

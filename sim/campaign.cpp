@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "model/base/lists.h"
 #include "model/base/plain_text.h"
 #include "sim/predict.h"
 
@@ -84,7 +85,7 @@ Campaign campaign_of(const Training& training, const Experiment& e, const Foreca
     const Joules energy = c.offer.board > Watts(0) ? step_energy(c.offer, c.ranks, f) : Joules(0);
     const std::array<Seconds, 3> steps{f.step.p10, f.step.p50, f.step.p90};
     constexpr double hour = 3600;
-    for (std::size_t i = 0; i < c.time.size(); ++i) {
+    for (const std::size_t i : indices_of(c.time)) {
         c.time[i] = c.steps * steps[i] / c.goodput.share;
         c.money[i] = c.offer.price_per_gpu_hour * c.ranks * c.time[i].si() / hour;
         c.energy[i] = (c.time[i] / f.step.p50) * energy;

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "measured/medians.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/input/remarks.h"
 #include "model/records/measurements.h"
@@ -34,14 +35,14 @@ bool prices(const std::string& fitted, const std::string& key) {
 double variance_of_fit(const Fitted& fitted, const std::vector<CostBasis>& basis) {
     const auto& parameters = fitted.parameters;
     std::vector<double> errors(parameters.size(), 0.0);
-    for (std::size_t i = 0; i < parameters.size(); ++i)
+    for (const std::size_t i : indices_of(parameters))
         for (const CostBasis& b : basis)
             if (parameters[i].determined && prices(parameters[i].key, b.key))
                 errors[i] += b.share * parameters[i].relative_error;
     double variance = 0;
     const bool correlated =
         fitted.correlation.size() == parameters.size() * (parameters.size() + 1) / 2;
-    for (std::size_t i = 0; i < errors.size(); ++i)
+    for (const std::size_t i : indices_of(errors))
         for (std::size_t j = 0; j <= i; ++j)
             if (i == j)
                 variance += errors[i] * errors[i];

@@ -8,6 +8,8 @@
 
 #include "measured/read.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
+#include "model/base/text_search.h"
 #include "model/input/check_experiment.h"
 #include "model/input/key_table.h"
 #include "model/input/keys.h"
@@ -76,9 +78,8 @@ void add_hardware(const Experiment& e, std::vector<Change>& changes) {
             const Key& found = *find_key(key);
             const double rate = found.type->number(found.field(&e));
             if (rate > 0)
-                change.set.push_back(
-                    {key, fmt::format("{:.17g} {}", rate * factor,
-                                      key.find(".peak.") == std::string::npos ? "B/s" : "FLOP/s")});
+                change.set.push_back({key, fmt::format("{:.17g} {}", rate * factor,
+                                                       !has(key, ".peak.") ? "B/s" : "FLOP/s")});
         }
         if (!change.set.empty()) changes.push_back(std::move(change));
     };
@@ -132,7 +133,7 @@ std::vector<Change> all_changes(const Experiment& e) {
 std::string beyond(const Experiment& changed, const Experiment& before) {
     const std::vector<std::string> already = beyond_framework(before);
     for (const std::string& one : beyond_framework(changed))
-        if (std::ranges::find(already, one) == already.end()) return one;
+        if (!contains(already, one)) return one;
     return "";
 }
 
@@ -149,7 +150,7 @@ void add_stage_lever(const AsRun& as, UnequalStages& unequal) {
     const std::vector<StageLayout>& layouts = e.framework.can.layouts;
     if (e.parallelism.layout != StageLayout::even || !e.parallelism.stage_layers.empty()) return;
     for (const StageLayout layout : {StageLayout::balanced, StageLayout::light_last}) {
-        if (!layouts.empty() && std::ranges::find(layouts, layout) == layouts.end()) continue;
+        if (!layouts.empty() && !contains(layouts, layout)) continue;
         AsRun changed = as;
         changed.experiment.parallelism.layout = layout;
         try {

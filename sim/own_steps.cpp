@@ -8,9 +8,10 @@
 #include <cmath>
 
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
+#include "model/base/refuse.h"
 #include "model/input/fields.h"
-#include "model/input/presets.h"
 #include "sim/interval.h"
 #include "sim/scatter.h"
 
@@ -44,7 +45,7 @@ double of_configuration(const OwnStep& a, const OwnStep& b) {
 
 double covariance(const OwnStep& a, const OwnStep& b) {
     double sum = common * common + of_configuration(a, b);
-    for (std::size_t kind = 0; kind < work.size(); ++kind) sum += of_work(a, b, kind);
+    for (const std::size_t kind : indices_of(work)) sum += of_work(a, b, kind);
     return sum;
 }
 
@@ -113,8 +114,8 @@ OwnSteps read_own_steps(const std::string& path) {
     OwnSteps read = read_table<OwnSteps>(path, "a file of own steps");
     for (const OwnStep& step : read.steps)
         if (step.shares.size() != work.size())
-            throw ConfigError(fmt::format("{}: step \"{}\" has {} shares; expected {}", path,
-                                          step.name, step.shares.size(), work.size()));
+            refuse("{}: step \"{}\" has {} shares; expected {}", path, step.name,
+                   step.shares.size(), work.size());
     return read;
 }
 
@@ -157,7 +158,7 @@ Narrowed narrowed(const OwnSteps& own, const OwnStep& asked) {
         const OwnStep& step = steps[as_index(i)];
         found.common += weights[i] * common * common;
         found.configuration += weights[i] * of_configuration(step, asked);
-        for (std::size_t kind = 0; kind < work.size(); ++kind)
+        for (const std::size_t kind : indices_of(work))
             found.work[kind] += weights[i] * of_work(step, asked, kind);
     }
     found.deviation = std::sqrt(std::max(0.0, covariance(asked, asked) - seen.dot(to_asked)) +

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "measured/read.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/step.h"
 #include "sim/breakdown.h"
@@ -110,8 +111,7 @@ std::optional<UnequalStages> unequal_stages(const TaskGraph& graph, const Timeli
     if (count == 1) return std::nullopt;
     const std::vector<Seconds> busy = working_times(graph, timeline);
     std::vector<Seconds> work(as_index(count));
-    for (std::size_t rank = 0; rank < busy.size(); ++rank)
-        work[as_index(stages[rank])] += busy[rank];
+    for (const std::size_t rank : indices_of(busy)) work[as_index(stages[rank])] += busy[rank];
     const double ranks = real(busy.size()) / count;
     for (Seconds& of_stage : work) of_stage = of_stage / ranks;
     const auto fullest = std::ranges::max_element(work);

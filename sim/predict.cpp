@@ -13,6 +13,7 @@
 #include "measured/priors.h"
 #include "measured/read.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/input/check_experiment.h"
 #include "model/input/remarks.h"
@@ -112,9 +113,7 @@ Interval interval_of(const std::vector<Draw>& draws, Seconds StepTimes::*part, D
 }
 
 int fitted_steps(const std::optional<Fitted>& fitted) {
-    return fitted && std::ranges::find(fitted->measured, "step") != fitted->measured.end()
-               ? fitted->samples
-               : 0;
+    return fitted && contains(fitted->measured, "step") ? fitted->samples : 0;
 }
 
 // For each other reading: its step time over the experiment's, both with the routing of this draw
@@ -197,7 +196,7 @@ std::vector<Note> notes_on(const Experiment& e, const TaskGraph& graph) {
     std::vector<Note> notes;
     add_remarks(notes, remarks_on(e));
     add_remarks(notes, beyond_framework(e));
-    std::ranges::copy(extrapolations(graph, e.cluster), std::back_inserter(notes));
+    append(notes, extrapolations(graph, e.cluster));
     if (!e.cluster.fitted) return notes;
     for (const FittedParameter& p : e.cluster.fitted->parameters)
         if (!p.determined)
@@ -250,7 +249,7 @@ Simulated simulate_middle(const AsRun& as, Forecast& f) {
         s.costs = disturbed(s, e, median_draw.index);
         run(s.graph, s.costs, e.cluster.interference, s.timeline, Record::waits);
     }
-    std::ranges::copy(other_readings(e, median_draw.index, s), std::back_inserter(readings));
+    append(readings, other_readings(e, median_draw.index, s));
     if (balances_experts(e)) f.drawn = as.drawn ? *as.drawn : drawn_experts(e, s.timeline.end);
     f.median_draw = median_draw.index;
     f.phases = median_draw.times;

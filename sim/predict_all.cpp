@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "sim/explain/attribution.h"
 #include "sim/on_threads.h"
 #include "sim/predict.h"
@@ -31,7 +32,7 @@ void predict_one(Comparison& c, bool times_alone) {
     try {
         AsRun run = as_run(c.what.experiment, c.what.circumstances);
         c.forecast = times_alone ? predict_time(run) : predict(run);
-        std::ranges::move(run.said, std::back_inserter(c.what.assumptions));
+        append(c.what.assumptions, std::move(run.said));
         add_explaining_rate(run, c.what.measured_step, c.what.assumptions);
         if (!times_alone && !c.what.measured_durations.empty())
             c.attribution =

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "measured/medians.h"
+#include "model/base/lists.h"
 #include "model/input/fields.h"
 #include "model/input/presets.h"
 
@@ -40,10 +41,10 @@ double end_after(int blocks, double deviation, double believed) {
 }
 
 const HeldOutError* step_error(const Fitted& fitted, const std::string& begins) {
-    const auto found = std::ranges::find_if(fitted.errors, [&](const HeldOutError& e) {
+    const auto found = first_where(fitted.errors, [&](const HeldOutError& e) {
         return e.kind == "step" && e.method.starts_with(begins);
     });
-    return found == fitted.errors.end() ? nullptr : &*found;
+    return found;
 }
 
 // True if `ranks` is within the range of ranks that the rows ran on. Files that do not state a
@@ -174,12 +175,12 @@ Scatter scatter_of(const ScatterTable& table, const Framework& framework, const 
     if (!known)
         found = {std::hypot(device, table.frameworks.faster),
                  std::hypot(device, table.frameworks.slower)};
-    const auto group = std::ranges::find_if(table.groups, [&](const GroupScatter& g) {
+    const auto group = first_where(table.groups, [&](const GroupScatter& g) {
         return g.framework == framework.name && g.gpu == cluster.gpu.name;
     });
-    if (framework.fitted && (group == table.groups.end() || counts_blocks(*framework.fitted)))
+    if (framework.fitted && (!group || counts_blocks(*framework.fitted)))
         return joined_with_fit(*framework.fitted, found, table.few_shot, rank_count(cluster));
-    if (group == table.groups.end()) return found;
+    if (!group) return found;
     // Few models narrow what is believed, but not below their own errors.
     const auto end = [&](double own, double believed) {
         return std::max(own, joined(own, believed, group->blocks));

@@ -1,7 +1,6 @@
 #include "exec/cuda/processes.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include <fmt/format.h>

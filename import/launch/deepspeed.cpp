@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include "import/launch/translation.h"
+#include "model/base/lines.h"
+#include "model/base/text_search.h"
 
 namespace stepcast {
 namespace {
@@ -13,12 +15,10 @@ namespace {
 const NamedValue* stated(Document& d, std::string_view name, Translation& t) {
     const auto* v = d.find(name);
     if (!v) return v;
-    const bool of_template =
-        v->value.find("{{") != std::string::npos || v->value.find('$') != std::string::npos;
+    const bool of_template = has(v->value, "{{") || has(v->value, '$');
     if (v->value != "auto" && !of_template) return v;
-    t.open.push_back(
-        fmt::format("{} ({}): \"{}\", {}", name, v->at, v->value,
-                    of_template ? "filled in by a template or a shell" : "set by the Trainer"));
+    add_line(t.open, "{} ({}): \"{}\", {}", name, v->at, v->value,
+             of_template ? "filled in by a template or a shell" : "set by the Trainer");
     return nullptr;
 }
 
@@ -27,9 +27,10 @@ const NamedValue* stated(Document& d, std::string_view name, Translation& t) {
 void derive_micro_batch(const NamedValue& global, long pieces, long replicas, Translation& t) {
     const long all = count_in(global), parts = pieces * replicas;
     if (parts == 0)
-        t.open.push_back(fmt::format(
+        add_line(
+            t.open,
             "train_micro_batch_size_per_gpu = {} / ({}replicas); set it with --set micro_batch=N",
-            all, pieces > 0 ? fmt::format("{} x ", pieces) : "accumulation x "));
+            all, pieces > 0 ? fmt::format("{} x ", pieces) : "accumulation x ");
     else if (all % parts != 0)
         t.problem(global, fmt::format("{} is no multiple of accumulation {} x {} replicas", all,
                                       pieces, replicas));
@@ -71,13 +72,13 @@ void read_batch(Document& d, Translation& t, long replicas) {
                               integer_in(*global), each,
                               replicas > 0 ? fmt::format(" x {} replicas", replicas) : ""));
     else if (global && replicas == 0)
-        t.open.push_back(fmt::format("accumulation x replicas = {}", integer_in(*global) / each));
+        add_line(t.open, "accumulation x replicas = {}", integer_in(*global) / each);
     if (!micro || global) return;
     if (replicas > 0)
         t.set("parallelism.global_batch", step * replicas, pieces ? pieces->at : micro->at);
     else
-        t.open.push_back(fmt::format(
-            "train_batch_size = {} x replicas; set it with --set global_batch=N", step));
+        add_line(t.open, "train_batch_size = {} x replicas; set it with --set global_batch=N",
+                 step);
 }
 
 void read_offload(Document& d, Translation& t) {
@@ -143,11 +144,11 @@ void read_zero(Document& d, Translation& t) {
     // from a weight copy in the node.
     if (const auto* v = stated(d, "zero_optimization.zero_hpz_partition_size", t);
         v && integer_in(*v) > 1 && stage == 3)
-        t.problems.push_back(
-            fmt::format("zero_hpz_partition_size ({}): read as plain ZeRO-3; the second copy of "
-                        "the weights over {} ranks is "
-                        "not in the memory, nor its cheaper gathers in the backward",
-                        v->at, integer_in(*v)));
+        add_line(t.problems,
+                 "zero_hpz_partition_size ({}): read as plain ZeRO-3; the second copy of "
+                 "the weights over {} ranks is "
+                 "not in the memory, nor its cheaper gathers in the backward",
+                 v->at, integer_in(*v));
 }
 
 // The switch that the Trainer sets.

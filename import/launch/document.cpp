@@ -1,7 +1,6 @@
 #include "import/launch/document.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -14,8 +13,11 @@
 #include "import/launch/translate.h"
 #include "model/base/characters.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/base/refuse.h"
+#include "model/base/text_search.h"
 #include "model/input/key_values.h"
 #include "model/input/toml_reader.h"
 
@@ -105,7 +107,7 @@ std::string value_text(const ConfigValue& value) {
 }  // namespace
 
 void wrong(const NamedValue& value, const std::string& expected) {
-    const bool variable = value.value.find('$') != std::string::npos;
+    const bool variable = has(value.value, '$');
     throw ConfigError(
         value.at + ": " + value.name + ": found " +
         (value.bare ? "no value" : "\"" + value.value.substr(0, 60) + "\"") + "; expected " +
@@ -193,8 +195,7 @@ Document read_yaml(const std::string& text, const std::string& path) {
         std::size_t visited = 0;
         for (const YAML::Node& part : YAML::LoadAll(text)) flatten(part, "", 0, document, visited);
     } catch (const YAML::Exception& error) {
-        throw ConfigError(fmt::format("{}:{}:{}: {}", path, error.mark.line + 1,
-                                      error.mark.column + 1, error.msg));
+        refuse("{}:{}:{}: {}", path, error.mark.line + 1, error.mark.column + 1, error.msg);
     }
     return document;
 }
@@ -296,8 +297,7 @@ Document megatron_arguments(const std::vector<ShellArgument>& arguments, const s
         const std::string value = plain_number(name, unquoted(flag.value));
         // --no-X switches off a boolean that is true by default. Flags whose own name in Megatron
         // begins with "no" stay.
-        if (value.empty() && name.starts_with("no_") &&
-            std::ranges::find(taken, name.substr(3)) != taken.end())
+        if (value.empty() && name.starts_with("no_") && contains(taken, name.substr(3)))
             document.add(name.substr(3), "false", at);
         else
             document.values.push_back(
@@ -343,7 +343,7 @@ Document dumped_arguments(const std::string& text, const std::string& path) {
                        text.begin() + static_cast<std::ptrdiff_t>(text.find("--- arguments ---")),
                        '\n');
     for (std::string line; std::getline(lines, line); ++number) {
-        if (line.find("end of arguments") != std::string::npos) break;
+        if (has(line, "end of arguments")) break;
         const auto dots = line.find(" ...");
         if (dots == std::string::npos) continue;
         const auto begin = line.find_last_of(" :", dots - 1) + 1;

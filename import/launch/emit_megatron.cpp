@@ -9,6 +9,7 @@
 
 #include "import/launch/emit.h"
 #include "import/launch/megatron_source.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/input/keys.h"
@@ -312,9 +313,8 @@ private:
     void precision() {
         const auto dtype = e_.workload.dtype;
         constexpr std::array known{Dtype::fp32, Dtype::fp16, Dtype::bf16, Dtype::fp8, Dtype::fp4};
-        out_.refuse_unless(
-            std::ranges::find(known, dtype) != known.end() && !(nemo() && dtype == Dtype::fp4),
-            fmt::format("workload.dtype {}", to_string(dtype)));
+        out_.refuse_unless(contains(known, dtype) && !(nemo() && dtype == Dtype::fp4),
+                           fmt::format("workload.dtype {}", to_string(dtype)));
         if (lm()) {
             if (dtype != Dtype::fp32) flag(dtype == Dtype::fp16 ? "fp16" : "bf16", true);
             if (dtype == Dtype::fp8) {

@@ -7,6 +7,7 @@
 
 #include "import/launch/emit.h"
 #include "import/launch/torchtitan.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/runtime_rules.h"
 #include "model/transformer/chunks.h"
@@ -168,7 +169,7 @@ private:
     [[nodiscard]] std::string modules_of(const std::vector<int>& chunks) const {
         std::vector<std::string> parts;
         int layer = 0;
-        for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk) {
+        for (const std::size_t chunk : indices_of(chunks)) {
             std::vector<std::string> modules;
             if (chunk == 0) modules.emplace_back("tok_embeddings");
             for (const int end = layer + chunks[chunk]; layer < end; ++layer)

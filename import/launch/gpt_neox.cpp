@@ -9,6 +9,7 @@
 #include "import/launch/tool_files.h"
 #include "import/launch/trainer.h"
 #include "import/launch/translation.h"
+#include "model/base/lists.h"
 #include "model/base/plain_text.h"
 
 namespace stepcast {
@@ -121,7 +122,7 @@ bool is_gpt_neox(const Document& d) {
         return std::ranges::any_of(d.values, [&](const NamedValue& value) {
             std::string name = value.name;
             std::ranges::replace(name, '-', '_');
-            return std::ranges::find(names, name) != names.end();
+            return contains(names, name);
         });
     };
     return has({"pipe_parallel_size", "model_parallel_size", "pos_emb", "no_weight_tying",

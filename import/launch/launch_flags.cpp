@@ -7,7 +7,10 @@
 
 #include "import/launch/translate.h"
 #include "model/base/errors.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/plain_text.h"
+#include "model/base/text_search.h"
 #include "model/input/presets.h"
 #include "model/input/toml_reader.h"
 
@@ -76,9 +79,8 @@ bool is_flag_name(const std::string& name) {
 }  // namespace
 
 bool LaunchFlags::speaks_of_step(const std::string& name) const {
-    return is_flag_name(name) && std::ranges::any_of(speaks, [&](const std::string& word) {
-               return name.find(word) != std::string::npos;
-           });
+    return is_flag_name(name) &&
+           std::ranges::any_of(speaks, [&](const std::string& word) { return has(name, word); });
 }
 
 const LaunchFlags& launch_flags() {
@@ -95,7 +97,7 @@ bool changes_nothing(const std::string& value, const std::string& usual) {
     };
     if (!usual.empty() && (same(usual) || (number && number == as_number<double>(usual))))
         return true;
-    return number ? *number == 0 : std::ranges::find(plain, lower_case(value)) != plain.end();
+    return number ? *number == 0 : contains(plain, lower_case(value));
 }
 
 namespace {
@@ -114,8 +116,8 @@ void judge_flags(Document& d, Translation& t, bool dump) {
         if (!seen.insert(value.name).second) continue;
         const bool used = value.used;
         const NamedValue* const last = d.find(value.name);
-        if (const auto found = flags.problems.find(value.name); found != flags.problems.end()) {
-            const UnmodelledFlag& flag = found->second;
+        if (const auto found = value_in(flags.problems, value.name)) {
+            const UnmodelledFlag& flag = *found;
             const bool read = used && flag.unless_taken;
             if (last && !read && !changes_nothing(last->value, flag.usual))
                 t.problem(*last, said_instead(flag, last->value));
@@ -126,7 +128,7 @@ void judge_flags(Document& d, Translation& t, bool dump) {
         } else if (!flags.concerns_step(value.name) || !last || changes_nothing(last->value)) {
             t.ignored.push_back(value.name);
         } else if (dump) {
-            unknown.push_back(fmt::format("{} = {}", value.name, last->value));
+            add_line(unknown, "{} = {}", value.name, last->value);
         } else {
             t.problem(*last, last->value +
                                  "; no flag that is known here, and its name is of what changes a "
@@ -134,8 +136,8 @@ void judge_flags(Document& d, Translation& t, bool dump) {
         }
     }
     if (!unknown.empty())
-        t.open.push_back(fmt::format("arguments that are not known here and may change a step: {}",
-                                     fmt::join(unknown, ", ")));
+        add_line(t.open, "arguments that are not known here and may change a step: {}",
+                 fmt::join(unknown, ", "));
 }
 
 }  // namespace stepcast

@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "import/launch/launch_script.h"
 #include "import/launch/megatron.h"
 #include "import/launch/megatron_source.h"
@@ -13,7 +10,11 @@
 #include "import/launch/shell_launch.h"
 #include "import/launch/torchtitan.h"
 #include "model/base/errors.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/plain_text.h"
+#include "model/base/refuse.h"
+#include "model/base/text_search.h"
 #include "model/base/whole_files.h"
 #include "model/input/presets.h"
 #include "model/input/toml_reader.h"
@@ -96,13 +97,13 @@ Translation translate_nemo_launch(const std::string& program, Document arguments
     const auto all = configurations(nemo_programs_path());
     const auto known = std::ranges::find_if(all, [&](const Configuration& each) {
         return file ? each.name == std::filesystem::path(file->value).stem().string()
-                    : std::ranges::find(each.programs, program) != each.programs.end();
+                    : contains(each.programs, program);
     });
     if (file && known == all.end())
-        throw ConfigError(
-            fmt::format("{}: config_name: {} is not there; expected the file beside the script, or "
-                        "give it to stepcast itself",
-                        file->at, file->value));
+        refuse(
+            "{}: config_name: {} is not there; expected the file beside the script, or "
+            "give it to stepcast itself",
+            file->at, file->value);
     const NamedValue elsewhere = folder && std::filesystem::path(folder->value).filename() != "conf"
                                      ? *folder
                                      : NamedValue();
@@ -113,17 +114,17 @@ Translation translate_nemo_launch(const std::string& program, Document arguments
         translate_nemo(under_overrides(has_own ? *known : none, std::move(arguments), at));
     t.path = path;
     if (!elsewhere.value.empty())
-        t.open.push_back(fmt::format(
-            "config_path ({}): {} is not there: what the overrides leave to it is taken from "
-            "NeMo's own files",
-            elsewhere.at, elsewhere.value));
+        add_line(t.open,
+                 "config_path ({}): {} is not there: what the overrides leave to it is taken from "
+                 "NeMo's own files",
+                 elsewhere.at, elsewhere.value);
     if (has_own)
         mark_defaults(t, at);
     else
-        t.open.push_back(
-            fmt::format("{}.py: its configuration is not known here: what the overrides leave to "
-                        "it is taken from NeMo's code",
-                        program));
+        add_line(t.open,
+                 "{}.py: its configuration is not known here: what the overrides leave to "
+                 "it is taken from NeMo's code",
+                 program);
     return t;
 }
 
@@ -139,12 +140,12 @@ Configuration recipe_of(const NamedValue* factory, const std::string& path) {
     if (recipe != all.end()) return *recipe;
     std::vector<std::string> known;
     for (const auto& each : all) known.push_back(each.name);
-    throw ConfigError(
-        fmt::format("{}: nemo: {}; expected --factory and a recipe of NeMo 2 whose parallel layout "
-                    "is known{}; or write the layout as a script of Megatron-LM or an experiment",
-                    factory ? factory->at : path,
-                    factory ? "recipe \"" + named + "\" is not known" : "no --factory",
-                    did_you_mean(named, known)));
+    refuse(
+        "{}: nemo: {}; expected --factory and a recipe of NeMo 2 whose parallel layout "
+        "is known{}; or write the layout as a script of Megatron-LM or an experiment",
+        factory ? factory->at : path,
+        factory ? "recipe \"" + named + "\" is not known" : "no --factory",
+        did_you_mean(named, known));
 }
 
 }  // namespace
@@ -175,9 +176,7 @@ Translation translate_nemo_recipe(Document arguments) {
     t.framework = "nemo-2";
     if (!recipe.model.empty() && !d.states("num_layers")) {
         t.set("workload.preset", recipe.model, at);
-        std::erase_if(t.open, [](const std::string& line) {
-            return line.find("--model") != std::string::npos;
-        });
+        std::erase_if(t.open, [](const std::string& line) { return has(line, "--model"); });
     }
     if (ranks > 0) {
         t.set("cluster.nodes", count_in(*nodes), nodes->at);
@@ -209,7 +208,7 @@ bool is_policy(const std::string& word) {
 
 // The word behind "--module", or "" without it.
 std::string word_of(const ShellLaunch& launch, const std::string& flag) {
-    for (std::size_t i = 0; i < launch.arguments.size(); ++i) {
+    for (const std::size_t i : indices_of(launch.arguments)) {
         const std::string& text = launch.arguments[i].text;
         if (text.starts_with(flag + "=")) return text.substr(flag.size() + 1);
         if (text == flag && i + 1 < launch.arguments.size()) return launch.arguments[i + 1].text;
@@ -276,26 +275,26 @@ namespace {
 // The TOML file that a flag or the environment names; "" = none.
 std::string titan_file(const ShellLaunch& launch, Document& stated) {
     if (const auto* file = stated.find_any({"job.config_file", "config_file"})) return file->value;
-    const auto found = launch.environment.find("CONFIG_FILE");
-    return found == launch.environment.end() ? "" : found->second;
+    const auto found = value_in(launch.environment, "CONFIG_FILE");
+    return found ? *found : "";
 }
 
 // The file's values below those of the flags.
 Document below_flags(const std::string& file, const Document& stated) {
     if (file.empty())
-        throw ConfigError(
-            fmt::format("{}: a launch of torchtitan that names neither a TOML file nor a function; "
-                        "expected CONFIG_FILE=.., --job.config_file, or --module and --config",
-                        stated.path));
+        refuse(
+            "{}: a launch of torchtitan that names neither a TOML file nor a function; "
+            "expected CONFIG_FILE=.., --job.config_file, or --module and --config",
+            stated.path);
     const auto found = found_file(file, stated.path);
     if (found.empty())
-        throw ConfigError(
-            fmt::format("{}: {} is not there, which has the model and most of the parallel layout; "
-                        "expected it beside the script, above it, or in the working folder",
-                        stated.path, file));
+        refuse(
+            "{}: {} is not there, which has the model and most of the parallel layout; "
+            "expected it beside the script, above it, or in the working folder",
+            stated.path, file);
     Document d =
         read_toml_values(plain_utf8(read_text(found, "torchtitan's configuration")), found);
-    d.values.insert(d.values.end(), stated.values.begin(), stated.values.end());
+    append(d.values, stated.values);
     d.path = stated.path;
     return d;
 }
@@ -310,19 +309,19 @@ Translation translate_titan_launch(const ShellLaunch& launch, long per_node, lon
     const TitanFunction function = file.empty() ? function_of(launch) : TitanFunction{};
     d = function.module.empty() ? below_flags(file, d) : of_function(function, d);
     // run_train.sh starts NGPU processes, 8 unless told.
-    const auto gpus = launch.environment.find("NGPU");
+    const auto gpus = value_in(launch.environment, "NGPU");
     if (ranks == 0 && std::ranges::any_of(launch.arguments, is_titan_script))
-        ranks = per_node =
-            gpus == launch.environment.end() ? 8 : count_in({"NGPU", gpus->second, path});
+        ranks = per_node = gpus ? count_in({"NGPU", *gpus, path}) : 8;
     Translation t = translate_torchtitan(d, options.model, options.replicas);
     if (const long split = t.ranks_of_split();
         ranks > 0 && options.replicas == 0 && ranks % split == 0)
         t = translate_torchtitan(d, options.model, ranks / split);
     t.path = path;
     if (!function.module.empty())
-        t.open.push_back(fmt::format(
+        add_line(
+            t.open,
             "what {} of {} sets beside the flags: only flags are read, and the defaults of 0.2",
-            function.config, function.module));
+            function.config, function.module);
     if (ranks > 0) {
         t.set("cluster.nodes", ranks / per_node, path);
         t.set("cluster.gpus_per_node", per_node, path);

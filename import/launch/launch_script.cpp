@@ -22,7 +22,10 @@
 #include "import/launch/variables.h"
 #include "model/base/characters.h"
 #include "model/base/errors.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
+#include "model/base/refuse.h"
 #include "model/base/text_search.h"
 #include "model/base/whole_files.h"
 #include "model/machine/allocator_settings.h"
@@ -94,18 +97,18 @@ void take_documents(const std::vector<Document>& documents, Translation& t) {
             const auto* own = t.find(setting.key);
             if (own && !is_default(*own)) {
                 if (own->value != setting.value)
-                    t.problems.push_back(
-                        fmt::format("{} is {} by a flag ({}) and {} by DeepSpeed's configuration "
-                                    "({}); the forecast has the {}",
-                                    setting.key, own->value, own->at, setting.value, setting.at,
-                                    setting.key == "parallelism.zero" ? "latter" : "former"));
+                    add_line(t.problems,
+                             "{} is {} by a flag ({}) and {} by DeepSpeed's configuration "
+                             "({}); the forecast has the {}",
+                             setting.key, own->value, own->at, setting.value, setting.at,
+                             setting.key == "parallelism.zero" ? "latter" : "former");
                 if (setting.key != "parallelism.zero") continue;
             }
             t.set(setting.key, setting.value, setting.at);
         }
-        t.problems.insert(t.problems.end(), said.problems.begin(), said.problems.end());
+        append(t.problems, said.problems);
         for (const std::string& name : said.ignored)
-            t.ignored.push_back(fmt::format("{} ({})", name, json.path));
+            add_line(t.ignored, "{} ({})", name, json.path);
     }
 }
 
@@ -117,17 +120,17 @@ Translation naming_unknown(const ShellLaunch& launch, Translate translate) {
         return translate();
     } catch (const ConfigError& error) {
         if (launch.unknown.empty()) throw;
-        throw ConfigError(fmt::format("{}; not set in the script: {}; set it with --env",
-                                      error.what(), fmt::join(launch.unknown, ", ")));
+        refuse("{}; not set in the script: {}; set it with --env", error.what(),
+               fmt::join(launch.unknown, ", "));
     }
 }
 
 // Megatron-LM has one program per kind of model, with mostly the same flags. A `model` given by the
 // caller takes precedence.
 void take_program(const ShellLaunch& launch, const std::string& model, Translation& t) {
-    const auto program = std::ranges::find_if(
+    const auto program = first_where(
         launch.arguments, [](const ShellArgument& a) { return a.text.ends_with(".py"); });
-    if (program == launch.arguments.end() || !model.empty()) return;
+    if (!program || !model.empty()) return;
     const auto name = std::filesystem::path(program->text).filename().string();
     auto words = "_" + name.substr(0, name.size() - 3) + "_";
     std::ranges::replace(words, '-', '_');
@@ -137,11 +140,11 @@ void take_program(const ShellLaunch& launch, const std::string& model, Translati
                                      {"_vlm_", "a vision tower before the layers"},
                                      {"_mamba_", "layers of Mamba among those of attention"}})
         if (has(words, word))
-            throw ConfigError(
-                fmt::format("{}: found {}, which trains {}; expected pretrain_gpt.py or "
-                            "pretrain_bert.py, or a preset of its model "
-                            "with --model",
-                            program->at, name, what));
+            refuse(
+                "{}: found {}, which trains {}; expected pretrain_gpt.py or "
+                "pretrain_bert.py, or a preset of its model "
+                "with --model",
+                program->at, name, what);
 }
 
 bool is_number(const NamedValue* v) {
@@ -165,7 +168,7 @@ Machine machine_of(Document& d) {
     const auto* count = d.find_any({"nnodes", "nodes", "sbatch_nodes", "num_nodes"});
     // torchrun runs on one node by default. Slurm's tasks per node apply to as many nodes as the
     // submitter requests.
-    const bool of_slurm = each && each->name.find("ntasks_per_node") != std::string::npos;
+    const bool of_slurm = each && has(each->name, "ntasks_per_node");
     if (!is_number(each) || !(is_number(count) || (!count && !of_slurm))) return {};
     return {count_in(*each), count_in(*each) * (count ? count_in(*count) : 1), each->at};
 }
@@ -204,7 +207,7 @@ bool concerns_megatron(const Document& d) {
     Document plain = d;
     drop_bridge_sections(plain);
     return std::ranges::any_of(plain.values, [&](const NamedValue& v) {
-        if (std::ranges::find(names, v.name) != names.end()) return true;
+        if (contains(names, v.name)) return true;
         const bool of_section = d.values[as_index(&v - plain.values.data())].name != v.name;
         return of_section && launch_flags().knows(v.name);
     });
@@ -251,25 +254,25 @@ Translation translate_flags(const ShellLaunch& launch, Document d) {
     const auto documents = deepspeed_documents(d, launch);
     add_deepspeed(d, documents);
     const Machine machine = machine_of(d);
-    const bool dotted = std::ranges::any_of(
-        d.values, [](const NamedValue& v) { return v.name.find('.') != std::string::npos; });
+    const bool dotted =
+        std::ranges::any_of(d.values, [](const NamedValue& v) { return has(v.name, '.'); });
     if (dotted) drop_bridge_sections(d);
     Translation t = translate_megatron(d, dotted ? MegatronDialect::bridge : MegatronDialect::lm,
                                        machine.ranks);
     if (dotted) name_recipe(launch, t);
     take_documents(documents, t);
     if (const auto* file = d.find("deepspeed_config"); file && documents.empty())
-        t.open.push_back(
-            fmt::format("deepspeed_config ({}): {} is not there: stage, buckets and overlap of it "
-                        "are not known",
-                        file->at, file->value));
+        add_line(t.open,
+                 "deepspeed_config ({}): {} is not there: stage, buckets and overlap of it "
+                 "are not known",
+                 file->at, file->value);
     machine.take(t);
     return t;
 }
 
 // "key=value" and "--key value" above the values of the file: the last of a name counts.
 void put_above(const ShellLaunch& launch, const Document& flags, Document& d) {
-    d.values.insert(d.values.end(), flags.values.begin(), flags.values.end());
+    append(d.values, flags.values);
     for (const auto& [text, at] : launch.arguments) {
         const auto equals = text.find('=');
         const bool name = equals != std::string::npos && equals > 0 && text[0] != '-' &&
@@ -319,13 +322,13 @@ Translation translate_tool_launch(const ShellLaunch& launch, const std::string& 
 // Settings that are refused, or not modelled, must not cost the rest of the script.
 void take_allocator(const ShellLaunch& launch, const std::string& path, Translation& t) {
     for (const char* name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}) {
-        const auto found = launch.environment.find(name);
-        if (found == launch.environment.end()) continue;
+        const auto found = value_in(launch.environment, name);
+        if (!found) continue;
         try {
-            (void)parse_allocator_settings(found->second);
-            t.set("run.allocator", found->second, path + ", " + name);
+            (void)parse_allocator_settings(*found);
+            t.set("run.allocator", *found, path + ", " + name);
         } catch (const ConfigError& e) {
-            t.problems.push_back(fmt::format("{} ({}): {}", name, path, e.what()));
+            add_line(t.problems, "{} ({}): {}", name, path, e.what());
         }
     }
 }
@@ -349,12 +352,12 @@ Translation translate_script(const std::string& text, const std::string& path,
             return translate_tool_launch(launch, file, d, machine_of(d), options);
         require_file(launch, path);
         if (!concerns_megatron(d))
-            throw ConfigError(fmt::format(
+            refuse(
                 "{}: {} is launched with no flag of Megatron-LM or its relatives (as --num-layers, "
                 "--micro-batch-size, --tensor-model-parallel-size); expected such a launch, or "
                 "name the model's config.json and set the parallel layout with --set",
                 launch.arguments.front().at,
-                program_of(launch).empty() ? "what it runs" : program_of(launch) + ".py"));
+                program_of(launch).empty() ? "what it runs" : program_of(launch) + ".py");
         return translate_flags(launch, std::move(d));
     });
     take_program(launch, options.model, t);
@@ -380,7 +383,7 @@ Translation translate_argument_block(Document d) {
     drop_sections(d, {"MODEL_ARGS.", "ARGS."});
     for (auto& value : d.values) {
         if (value.name.starts_with("--")) value.name.erase(0, 2);
-        if (value.name.find('.') == std::string::npos) std::ranges::replace(value.name, '-', '_');
+        if (!has(value.name, '.')) std::ranges::replace(value.name, '-', '_');
     }
     return translate_megatron(d, MegatronDialect::lm, 0);
 }

@@ -8,6 +8,8 @@
 
 #include "import/launch/translate.h"
 #include "measured/read.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/text_search.h"
 #include "model/input/key_table.h"
 #include "model/input/keys.h"
@@ -148,8 +150,7 @@ const Words words[] = {
 
 std::string_view why_of(std::string_view key, EmitFormat format) {
     for (const Words& row : words) {
-        const bool here =
-            row.formats.size() == 0 || std::ranges::find(row.formats, format) != row.formats.end();
+        const bool here = row.formats.size() == 0 || contains(row.formats, format);
         if (here && begins_with_any(key, row.keys)) return row.why;
     }
     return "";
@@ -308,14 +309,14 @@ private:
             if (is_preset(key) || !may_change_step(key.path) || !acts(key.path, asked_) ||
                 !wanted(key.path))
                 continue;
-            if (std::ranges::find(lost_, &key, &Lost::key) != lost_.end()) continue;
+            if (contains(lost_, &key, &Lost::key)) continue;
             Lost one{&key, text_of(key, asked_), text_of(key, back)};
             if (one.ours != one.theirs) found.push_back(std::move(one));
         }
         for (const Lost& one : found)
             if (!is_of_framework(one.key->path))
                 set_key(back_, {std::string(one.key->path), one.ours});
-        lost_.insert(lost_.end(), found.begin(), found.end());
+        append(lost_, found);
         return !found.empty();
     }
 
@@ -325,9 +326,7 @@ private:
 
 std::string shown(const std::string& text) { return text.empty() ? "\"\"" : text; }
 
-bool is_lost(std::string_view key, const Emission& out) {
-    return std::ranges::find(out.lost, key) != out.lost.end();
-}
+bool is_lost(std::string_view key, const Emission& out) { return contains(out.lost, key); }
 
 // What a script leaves to the code of its model and to its framework, each as "KEY = VALUE".
 struct LeftOpen {
@@ -345,9 +344,9 @@ LeftOpen add_lost_keys(const Comparison& comparison, EmitFormat format, Emission
         else if (is_of_framework(key->path))
             open.framework.push_back(said);
         else if (!why.empty())
-            out.without.push_back(fmt::format("{}: {}", said, why));
+            add_line(out.without, "{}: {}", said, why);
         else
-            out.without.push_back(fmt::format("{}: the script is read as {}", said, shown(theirs)));
+            add_line(out.without, "{}: the script is read as {}", said, shown(theirs));
     }
     return open;
 }
@@ -366,8 +365,8 @@ void name_lost_keys(const Experiment& asked, EmitFormat format, Emission& out) {
             open.model.push_back(fmt::format("{} = {}", key.path, shown(text_of(key, experiment))));
     for (const char* key : {"parallelism.dp", "cluster.nodes", "cluster.gpus_per_node"})
         if (!script.find(key) && !is_lost(key, out))
-            out.without.push_back(fmt::format("{} = {}: {}", key, text_of(*find_key(key), asked),
-                                              why_of(key, format)));
+            add_line(out.without, "{} = {}: {}", key, text_of(*find_key(key), asked),
+                     why_of(key, format));
     say_list("the model, in its code: ", open.model, out);
     say_list(fmt::format("the forecast is of framework {}, not {}: ", asked.framework.name,
                          script.framework),

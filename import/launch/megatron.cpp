@@ -13,7 +13,9 @@
 #include "import/launch/megatron_source.h"
 #include "import/launch/megatron_training.h"
 #include "import/launch/translation.h"
+#include "model/base/lines.h"
 #include "model/base/numbers.h"
+#include "model/base/text_search.h"
 
 namespace stepcast {
 namespace {
@@ -21,7 +23,7 @@ namespace {
 void take_context_exchange(MegatronSource& s) {
     const auto* v = s.d.find("cp_comm_type");
     if (!v) return;
-    const auto says = [&](const char* word) { return v->value.find(word) != std::string::npos; };
+    const auto says = [&](const char* word) { return has(v->value, word); };
     s.t.set("runtime.context_exchange",
             says("allgather") || says("all_gather") ? "all-gather" : "ring", v->at);
     if (says("a2a") && s.t.count("parallelism.cp", 1) > 1)
@@ -257,13 +259,12 @@ void take_world(MegatronSource& s) {
         s.t.set("parallelism.dp", s.ranks / split,
                 s.t.find("cluster.nodes") ? s.t.find("cluster.nodes")->at : "launch");
     } else if (s.ranks > 0) {
-        s.t.problems.push_back(fmt::format(
-            "{} ranks cannot run tp {} x pp {} x cp {} x ep {}: expected a multiple of {}; "
-            "set it with --gpus",
-            s.ranks, tp, pp, cp, ep, least));
+        add_line(s.t.problems,
+                 "{} ranks cannot run tp {} x pp {} x cp {} x ep {}: expected a multiple of {}; "
+                 "set it with --gpus",
+                 s.ranks, tp, pp, cp, ep, least);
     } else {
-        s.t.open.push_back(
-            fmt::format("how many GPUs: a multiple of {}; set it with --gpus", least));
+        add_line(s.t.open, "how many GPUs: a multiple of {}; set it with --gpus", least);
     }
     if (!s.t.find("parallelism.micro_batch") && s.sized)
         s.t.problems.push_back("micro_batch_size: missing; it is required");

@@ -7,6 +7,7 @@
 #include "import/launch/launch_flags.h"
 #include "import/launch/megatron_source.h"
 #include "model/base/plain_text.h"
+#include "model/base/text_search.h"
 
 namespace stepcast {
 namespace {
@@ -97,8 +98,8 @@ bool counts_embedding_as_layer(MegatronSource& s) {
     const auto* how = s.d.find("pp_partition_method");
     if (!how || s.t.count("parallelism.pp", 1) < 2) return false;
     const std::string said = lower_case(how->value);
-    const bool layers = said.starts_with("type:") && said.find("transformer") != std::string::npos;
-    const bool ends = layers && said.find("embedding") != std::string::npos;
+    const bool layers = said.starts_with("type:") && has(said, "transformer");
+    const bool ends = layers && has(said, "embedding");
     if (!layers)
         s.t.problem(*how, how->value + "; the forecast cuts between equal numbers of layers");
     return ends;

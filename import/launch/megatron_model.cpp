@@ -9,8 +9,10 @@
 #include "import/launch/megatron.h"
 #include "import/launch/megatron_source.h"
 #include "import/launch/translation.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/base/text_search.h"
 
 namespace stepcast {
 namespace {
@@ -20,7 +22,7 @@ void take_feed_forward(MegatronSource& s) {
     const auto* gate = s.d.find_any({"swiglu", "quick_geglu", "gated_linear_unit"});
     const auto* kind = s.d.find("glu_activation");  // BigScience's: geglu, liglu, reglu or swiglu
     const std::string named = activation ? lower_case(activation->value) : "";
-    const bool gated = (gate && flag_in(*gate)) || kind || named.find("glu") != std::string::npos;
+    const bool gated = (gate && flag_in(*gate)) || kind || has(named, "glu");
     s.take(
         "workload.gated",
         gate   ? gate
@@ -128,8 +130,7 @@ void take_attention(MegatronSource& s) {
 // A word that none of the known ones is read as the last of them, which the report says.
 void check_word(MegatronSource& s, const NamedValue* stated,
                 std::initializer_list<const char*> known) {
-    if (stated == nullptr || std::ranges::find(known, lower_case(stated->value)) != known.end())
-        return;
+    if (stated == nullptr || contains(known, lower_case(stated->value))) return;
     s.t.problem(*stated, "\"" + stated->value + "\" is not known; taken as " + *(known.end() - 1));
 }
 
@@ -219,7 +220,7 @@ void take_window(MegatronSource& s) {
     if (!v || lower_case(v->value) == "none") return;
     const auto first = v->value.find_first_of("0123456789");
     const auto last = v->value.find_first_not_of("0123456789", first);
-    if (first == std::string::npos || v->value.find('-') != std::string::npos)
+    if (first == std::string::npos || has(v->value, '-'))
         return s.t.problem(
             *v, "found " + v->value + "; the forecast has attention to all earlier tokens");
     s.t.set("workload.window",
@@ -231,7 +232,7 @@ void take_window(MegatronSource& s) {
 
 // Reports options that change the work of some layers and are not in the forecast.
 void name_other_layers(MegatronSource& s) {
-    if (const auto* v = s.d.find("spec"); v && v->value.find("mamba") != std::string::npos)
+    if (const auto* v = s.d.find("spec"); v && has(v->value, "mamba"))
         s.t.problem(*v, "layers of Mamba; the forecast has attention in each");
     // In a model without decoder the encoder layers are its layers.
     if (const auto* v = s.d.find("encoder_num_layers");
@@ -305,7 +306,7 @@ void take_delta_nets(MegatronSource& s, const NamedValue& variant) {
     if (!frequency)
         wrong(variant, "--linear-attention-freq beside it, without which Megatron-Core stops");
     long interval = 0;
-    if (frequency->value.find('[') == std::string::npos) {
+    if (!has(frequency->value, '[')) {
         interval = count_in(*frequency);
     } else {
         const std::string layers = pattern_in(*frequency);
@@ -422,7 +423,7 @@ void take_experts(MegatronSource& s) {
     s.t.take("workload.moe.router_bias", s.d.find("moe_router_enable_expert_bias"), flag_text);
     s.t.take("workload.moe.shared_gate", s.d.on("moe_shared_expert_gate"), flag_text);
     if (const auto* v = s.d.find("moe_layer_freq")) {
-        if (v->value.find('[') == std::string::npos)
+        if (!has(v->value, '['))
             take_interval_of_experts(s, *v);
         else
             take_pattern_of_experts(s, *v);

@@ -1,7 +1,6 @@
 #include "import/launch/megatron_training.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <utility>
 
@@ -9,8 +8,9 @@
 #include <fmt/ranges.h>
 
 #include "import/launch/megatron_source.h"
+#include "model/base/lists.h"
 #include "model/base/plain_text.h"
-#include "model/base/selection.h"
+#include "model/base/text_search.h"
 
 namespace stepcast {
 namespace {
@@ -60,9 +60,7 @@ void take_zero(MegatronSource& s) {
         s.t.take(
             "parallelism.zero", distributed ? distributed : optim,
             [&](const NamedValue& v) {
-                return (distributed ? flag_in(v) : v.value.find("distributed") != std::string::npos)
-                           ? "1"
-                           : "0";
+                return (distributed ? flag_in(v) : has(v.value, "distributed")) ? "1" : "0";
             },
             s.dialect == MegatronDialect::bridge ? "1" : "0");
     }
@@ -196,9 +194,7 @@ void take_precision(MegatronSource& s) {
     const auto* fp8 = fp8_switch(s);
     const auto *fp4 = s.d.find_any({"fp4_format", "fp4"}), *brain = s.d.find("bf16");
     const auto* mixed = s.d.find_any({"mixed_precision", "mixed_precision.name"});
-    const auto says = [](const NamedValue* v, const char* word) {
-        return v->value.find(word) != std::string::npos;
-    };
+    const auto says = [](const NamedValue* v, const char* word) { return has(v->value, word); };
     if (fp4)
         s.t.set("workload.dtype", "fp4", fp4->at);
     else if (fp8)
@@ -242,11 +238,10 @@ void take_recomputed_modules(MegatronSource& s) {
     if (!modules || s.t.find("parallelism.recompute")->value != "selective") return;
     auto named = modules == moe ? std::vector<std::string>{"core_attn"}
                                 : words_of(modules->value, "[]'\", ");
-    if (moe && std::ranges::find(named, "moe") == named.end()) named.emplace_back("moe");
+    if (moe && !contains(named, "moe")) named.emplace_back("moe");
     constexpr auto& known = name_list<RecomputedModule>;
-    const std::vector<std::string> unknown = where(named, [&](const std::string& word) {
-        return std::ranges::find(known, word) == known.end();
-    });
+    const std::vector<std::string> unknown =
+        where(named, [&](const std::string& word) { return !contains(known, word); });
     if (!unknown.empty())
         return s.t.problem(*modules, fmt::format("{}: no modules that can run again; expected some "
                                                  "of {}",

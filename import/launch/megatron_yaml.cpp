@@ -9,7 +9,11 @@
 #include "import/launch/megatron.h"
 #include "import/launch/megatron_source.h"
 #include "model/base/errors.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/plain_text.h"
+#include "model/base/refuse.h"
+#include "model/base/text_search.h"
 
 namespace stepcast {
 namespace {
@@ -22,7 +26,7 @@ std::vector<std::string> variants_in(const Document& d) {
         if (steps.size() < 4 || steps[0] != "perf_matrix" || steps[3] == "common") continue;
         const auto label =
             steps[1] + "," + steps[2].substr(steps[2].find_last_of('_') + 1) + "," + steps[3];
-        if (std::ranges::find(known, label) == known.end()) known.push_back(label);
+        add_once(known, label);
     }
     return known;
 }
@@ -44,7 +48,7 @@ void take_rows(Document& d, const std::vector<std::string>& parts) {
         for (const auto& value : d.values) {
             if (!value.name.starts_with(section)) continue;
             auto name = value.name.substr(section.size());
-            if (const auto found = longer.find(name); found != longer.end()) name = found->second;
+            if (const auto found = value_in(longer, name)) name = *found;
             chosen.push_back({name, value.value, value.at, value.null});
         }
     d.values = std::move(chosen);
@@ -52,14 +56,12 @@ void take_rows(Document& d, const std::vector<std::string>& parts) {
 
 void choose_variant(Document& d, const std::string& variant, std::string& gpu, long& ranks) {
     const std::vector<std::string> parts = words_of(variant), known = variants_in(d);
-    if (parts.size() != 3 || std::ranges::find(known, variant) == known.end())
-        throw ConfigError(
-            fmt::format("{}: a table of {} configurations; expected --variant and one of {}{}",
-                        d.path, known.size(), fmt::join(known, " "), did_you_mean(variant, known)));
+    if (parts.size() != 3 || !contains(known, variant))
+        refuse("{}: a table of {} configurations; expected --variant and one of {}{}", d.path,
+               known.size(), fmt::join(known, " "), did_you_mean(variant, known));
     gpu = parts[0];
     if (parts[1].size() > 9 || parts[1].find_first_not_of("0123456789") != std::string::npos)
-        throw ConfigError(
-            fmt::format("{}: --variant {}: {} is no number of GPUs", d.path, variant, parts[1]));
+        refuse("{}: --variant {}: {} is no number of GPUs", d.path, variant, parts[1]);
     ranks = std::stol(parts[1]);
     take_rows(d, parts);
     d.add("mixed_precision.name",
@@ -178,7 +180,7 @@ std::string absolute(std::string name, std::string table) {
 // The value of the text between the brackets; "" if it cannot be resolved.
 std::string told(const Document& d, const std::string& inside, const std::string& owner,
                  int depth) {
-    if (inside.find(':') != std::string::npos) return computed(d, inside, owner, depth);
+    if (has(inside, ':')) return computed(d, inside, owner, depth);
     const auto name = absolute(inside, owner);
     // the last counts
     const auto stated =
@@ -203,11 +205,11 @@ void take_adapters(Document& d, Translation& t) {
     if (all.contains(modules))
         t.set("workload.adapter_on", "linear", d.find("peft.lora_tuning.target_modules")->at);
     else if (!of_attention.contains(modules))
-        t.problems.push_back(
-            fmt::format("adapters of {}: the forecast has them at the projections of queries, keys "
-                        "and values and of "
-                        "attention's results",
-                        modules));
+        add_line(t.problems,
+                 "adapters of {}: the forecast has them at the projections of queries, keys "
+                 "and values and of "
+                 "attention's results",
+                 modules);
     std::erase_if(t.ignored, [](const std::string& name) {
         return name == "peft.peft_scheme" || name == "peft.lora_tuning.adapter_dim" ||
                name == "peft.lora_tuning.target_modules";

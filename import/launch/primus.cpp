@@ -6,12 +6,14 @@
 
 #include "import/launch/megatron.h"
 #include "import/launch/megatron_source.h"
+#include "model/base/lists.h"
+#include "model/base/text_search.h"
 
 namespace stepcast {
 
 bool is_primus(const Document& d) {
     return std::ranges::any_of(d.values, [](const NamedValue& v) {
-        return v.name.starts_with("modules.") && v.name.find(".overrides.") != std::string::npos;
+        return v.name.starts_with("modules.") && has(v.name, ".overrides.");
     });
 }
 
@@ -38,9 +40,9 @@ Translation translate_primus(Document d) {
     t.format = "Primus, Megatron-LM's keys";
     std::erase_if(t.open,
                   [](const std::string& line) { return line.starts_with("layers and widths"); });
-    t.open.insert(t.open.end(), elsewhere.begin(), elsewhere.end());
+    append(t.open, elsewhere);
     if (!t.find("workload.layers") && std::ranges::none_of(elsewhere, [](const std::string& line) {
-            return line.find("--model") != std::string::npos;
+            return has(line, "--model");
         }))
         t.open.push_back("layers and widths: not in this file; name the model with --model");
     return t;

@@ -8,7 +8,9 @@
 #include "import/launch/lost_keys.h"
 #include "measured/read.h"
 #include "model/base/errors.h"
+#include "model/base/lines.h"
 #include "model/base/numbers.h"
+#include "model/base/text_search.h"
 #include "model/input/check_experiment.h"
 #include "model/runtime_rules.h"
 
@@ -48,9 +50,8 @@ bool left_open(const std::string& complaint, bool stated, bool replicas_stated) 
                           complaint.starts_with("parallelism.ep") ||
                           complaint.starts_with("parallelism.shard") ||
                           complaint.starts_with("parallelism.global_batch");
-    return (complaint.find(": missing") != std::string::npos && !stated) ||
-           complaint.starts_with("cluster.") || complaint.starts_with("routing.") ||
-           (of_ranks && !replicas_stated);
+    return (has(complaint, ": missing") && !stated) || complaint.starts_with("cluster.") ||
+           complaint.starts_with("routing.") || (of_ranks && !replicas_stated);
 }
 
 }  // namespace
@@ -75,14 +76,12 @@ void name_what_is_refused(Translation& t) {
     if (!complaint.starts_with("workload.") && !complaint.starts_with("parallelism.")) return;
     const std::string key = complaint.substr(0, complaint.find(": ")),
                       last = key.substr(key.rfind('.') + 1);
-    const auto names = [&](const std::string& line) {
-        return line.find(last) != std::string::npos;
-    };
+    const auto names = [&](const std::string& line) { return has(line, last); };
     const auto* setting = t.find(key);
     if (left_open(complaint, setting != nullptr, replicas_stated) ||
         std::ranges::any_of(t.problems, names))
         return;
-    t.problems.push_back(fmt::format("{}{}", setting ? setting->at + ": " : "", complaint));
+    add_line(t.problems, "{}{}", setting ? setting->at + ": " : "", complaint);
 }
 
 }  // namespace stepcast

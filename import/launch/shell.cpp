@@ -16,8 +16,12 @@
 #include "import/launch/shell_words.h"
 #include "import/launch/tool_files.h"
 #include "model/base/errors.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/base/refuse.h"
+#include "model/base/text_search.h"
 #include "model/base/whole_files.h"
 
 namespace stepcast {
@@ -52,8 +56,7 @@ bool is_script(const std::string& text) {
 // Programs that train, or that start what does.
 bool trains(const ShellArgument& word) {
     static const std::set<std::string> programs{"deepspeed", "srun", "nemo"};
-    return word.text.ends_with(".py") || word.text.find("torchrun") != std::string::npos ||
-           programs.contains(word.text);
+    return word.text.ends_with(".py") || has(word.text, "torchrun") || programs.contains(word.text);
 }
 
 // Programs that start the script that they are given.
@@ -95,8 +98,8 @@ Commands split_blocks(Commands commands) {
         auto begin = words.begin();
         while (words.end() - begin > 1) {
             const std::string& first = begin->raw;
-            const auto block = blocks.find(first);
-            const auto own = block != blocks.end() ? block->second : 0;
+            const auto block = value_in(blocks, first);
+            const auto own = block ? *block : 0;
             const bool is_left_out =
                 left_out.contains(first) || (first.starts_with('-') && first.size() == 2);
             if (own >= words.end() - begin || (own == 0 && !is_left_out)) break;
@@ -121,8 +124,7 @@ bool is_definition(const Commands& commands, std::size_t at) {
 // True for `set -a` and `set -o allexport`.
 bool sets_allexport(const std::vector<ShellWord>& words) {
     return words.size() > 1 && words[0].raw == "set" &&
-           (words.back().raw == "allexport" ||
-            (words[1].raw[0] == '-' && words[1].raw.find('a') != std::string::npos));
+           (words.back().raw == "allexport" || (words[1].raw[0] == '-' && has(words[1].raw, 'a')));
 }
 
 // Walks through a script like a shell. Code that a shell would skip is also walked, to find its
@@ -140,9 +142,7 @@ public:
         // bounds scripts that read each other repeatedly
         constexpr std::size_t most = std::size_t{32} << 20;
         read_ += text.size();
-        if (read_ > most)
-            throw ConfigError(
-                fmt::format("{}: more than {} bytes of scripts are read", path, most));
+        if (read_ > most) refuse("{}: more than {} bytes of scripts are read", path, most);
         const auto before = variables_.enter(path);
         const bool outermost = depth_++ == 0;
         run(split_blocks(shell_commands(text, path)), 0, {});
@@ -193,10 +193,10 @@ private:
         if (flags == 0 && !whole) return;
         keep_environment();
         if (best_ > 0 && all.front().at != launch.arguments.front().at)
-            launch.notes.push_back(
-                fmt::format("training commands at {} and {}: one is forecast, the one with most "
-                            "flags or the last",
-                            launch.arguments.front().at, all.front().at));
+            add_line(launch.notes,
+                     "training commands at {} and {}: one is forecast, the one with most "
+                     "flags or the last",
+                     launch.arguments.front().at, all.front().at);
         if (flags < best_) return;
         best_ = flags;
         launch.arguments = std::move(all);
@@ -214,8 +214,7 @@ private:
         ShellPieces all;
         for (std::size_t i = from; i < words.size(); ++i) {
             const auto pieces = variables_.expand(words[i]);
-            for (const auto& piece :
-                 words[i].raw.find('"') == std::string::npos ? cut(pieces) : pieces)
+            for (const auto& piece : !has(words[i].raw, '"') ? cut(pieces) : pieces)
                 all.push_back(piece);
         }
         return all;
@@ -234,9 +233,8 @@ private:
             joined_by = commands[at].then;
         }
         if (active_ && !holds && at < commands.size())
-            launch.notes.push_back(
-                fmt::format("the branch at {} is not taken: its condition is not known",
-                            variables_.place(commands[at].words[0].line)));
+            add_line(launch.notes, "the branch at {} is not taken: its condition is not known",
+                     variables_.place(commands[at].words[0].line));
         return holds;
     }
 
@@ -278,8 +276,8 @@ private:
         if (over_words)
             values = active_ ? split(words, 3) : ShellPieces{};
         else if (active_)
-            launch.notes.push_back(fmt::format("the loop at {} is read once, not run",
-                                               variables_.place(words[0].line)));
+            add_line(launch.notes, "the loop at {} is read once, not run",
+                     variables_.place(words[0].line));
         const std::size_t body = run(commands, at + 1, {"do"}) + 1;
         std::size_t end = values.empty() ? run_where(false, commands, body, {"done"}) : body;
         for (const auto& value : values) {
@@ -340,8 +338,8 @@ private:
         const auto name = variables_.text_of(words[1]);
         const auto file = found(name);
         if (file.empty()) {
-            launch.notes.push_back(fmt::format("{} ({}) is not there: what it sets is not known",
-                                               name, variables_.place(words[1].line)));
+            add_line(launch.notes, "{} ({}) is not there: what it sets is not known", name,
+                     variables_.place(words[1].line));
             return;
         }
         const bool with_arguments = words.size() > 2;
@@ -378,8 +376,8 @@ private:
         const auto file = found(name->text);
         if (file.empty()) {
             if (is_titan_script(*name)) return false;
-            launch.notes.push_back(fmt::format(
-                "{} ({}) is not there: what it launches is not known", name->text, name->at));
+            add_line(launch.notes, "{} ({}) is not there: what it launches is not known",
+                     name->text, name->at);
             return python == all.end();
         }
         auto text = plain_utf8(read_text(file, "a script"));
@@ -426,8 +424,8 @@ private:
         static const std::set<std::string> may_fail{"[",     "[[",   "test", "grep",      "egrep",
                                                     "which", "diff", "cmp",  "nvidia-smi"};
         const std::string first = words[0].raw;
-        const auto function = functions_.find(first);
-        const bool called = function != functions_.end();
+        const auto function = value_in(functions_, first);
+        const bool called = function;
         if (depth_ <= deepest_file) {
             if ((first == "source" || first == ".") && words.size() > 1) {
                 source(words);
@@ -437,7 +435,7 @@ private:
         }
         if (called && depth_ <= deepest_call) {
             called_.insert(first);
-            call(Commands(function->second), words);
+            call(Commands(*function), words);
             return std::nullopt;
         }
         apply_builtin(words);
@@ -454,7 +452,7 @@ private:
                 read(std::string(as_index(document.line - 1), '\n') + variables_.filled(document),
                      path_);
             else if (document.raw.find_first_not_of(" \t\n") == document.raw.find('{') &&
-                     document.raw.find('{') != std::string::npos)
+                     has(document.raw, '{'))
                 launch.documents.push_back(
                     {variables_.filled(document), variables_.place(document.line)});
     }
@@ -513,11 +511,9 @@ private:
         constexpr int deepest = 64;
         constexpr std::size_t most = 1'000'000;  // bounds nested loops
         if (++nesting_ > deepest)
-            throw ConfigError(
-                fmt::format("{}: blocks and functions more than {} deep", path_, deepest));
+            refuse("{}: blocks and functions more than {} deep", path_, deepest);
         for (; at < commands.size() && !ends.contains(first_word(commands, at)); ++at) {
-            if (++commands_ > most)
-                throw ConfigError(fmt::format("{}: more than {} commands", path_, most));
+            if (++commands_ > most) refuse("{}: more than {} commands", path_, most);
             at = statement(commands, at);
             if (at < commands.size() && ends.contains(";;") && commands[at].then == ";;") {
                 ++at;
@@ -557,11 +553,11 @@ ShellLaunch read_launch(const std::string& text, const std::string& path,
     reader.read(text, path);
     reader.launch.unknown = reader.unknown();
     if (reader.launch.arguments.empty())
-        throw ConfigError(fmt::format(
+        refuse(
             "{}: launches no training that is known; expected a line with torchrun, python or srun "
             "and its flags{}{}{}{}",
             path, reader.passed_over().empty() ? "" : "; not known: ", reader.passed_over(),
-            reader.launch.notes.empty() ? "" : "; ", fmt::join(reader.launch.notes, "; ")));
+            reader.launch.notes.empty() ? "" : "; ", fmt::join(reader.launch.notes, "; "));
     return std::move(reader.launch);
 }
 

@@ -14,7 +14,9 @@
 #include "import/launch/shell_words.h"
 #include "model/base/characters.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
+#include "model/base/refuse.h"
 
 namespace stepcast {
 
@@ -78,8 +80,8 @@ ShellVariables::Variables ShellVariables::begin_process(const std::string& file,
 }
 
 std::string ShellVariables::value(const std::string& name) const {
-    const auto found = variables_.find(name);
-    return found == variables_.end() ? "" : joined(found->second);
+    const auto found = value_in(variables_, name);
+    return found ? joined(*found) : "";
 }
 
 std::string ShellVariables::folder() const { return value("PWD"); }
@@ -141,7 +143,7 @@ std::string ShellVariables::place(int line) const { return fmt::format("{}:{}", 
 
 Pieces ShellVariables::value_of(const std::string& name, int line) {
     depends_on_unknown_ = depends_on_unknown_ || unsure_.contains(name);
-    if (const auto found = variables_.find(name); found != variables_.end()) return found->second;
+    if (const auto found = value_in(variables_, name)) return *found;
     depends_on_unknown_ = true;
     if (unknown_.insert(name).second && name != "@" && name != "*" && name != "#")
         unknown_texts_.push_back(fmt::format("{} ({})", name, place(line)));
@@ -175,13 +177,12 @@ Pieces ShellVariables::parameter(const std::string& inside, int line) {
 // ${NAME-TEXT} and ${NAME=TEXT}: the text where nothing is set; ${NAME+TEXT}: where something is.
 Pieces ShellVariables::substituted(const std::string& name, char how, const std::string& text,
                                    int line) {
-    const auto known = variables_.find(name);
-    const bool set = known != variables_.end() &&
-                     std::ranges::any_of(known->second, [](const ShellArgument& piece) {
+    const auto known = value_in(variables_, name);
+    const bool set = known && std::ranges::any_of(*known, [](const ShellArgument& piece) {
                          return !piece.text.empty();
                      });
     if (how == '+') return set ? expand({text, line}) : Pieces{};
-    if (set) return known->second;
+    if (set) return *known;
     auto otherwise = expand({text, line});
     if (how == '=') variables_[name] = otherwise;
     return otherwise;
@@ -196,8 +197,7 @@ constexpr std::size_t most_text = std::size_t{16} << 20;
 void ShellVariables::count(std::size_t bytes, int line) {
     expanded_ += bytes;
     if (expanded_ > most_text)
-        throw ConfigError(fmt::format("{}: the variables become more than {} bytes of text",
-                                      place(line), most_text));
+        refuse("{}: the variables become more than {} bytes of text", place(line), most_text);
 }
 
 // Refuses deep nesting and growth: scripts that expand a variable out of itself are no launch
@@ -206,8 +206,7 @@ Pieces ShellVariables::expand(const ShellWord& word) {
     constexpr int deepest = 32;
     constexpr std::size_t of_a_piece = 8;
     if (++depth_ > deepest)
-        throw ConfigError(
-            fmt::format("{}: defaults in defaults, more than {} deep", place(word.line), deepest));
+        refuse("{}: defaults in defaults, more than {} deep", place(word.line), deepest);
     Pieces pieces = pieces_of(word);
     --depth_;
     for (const auto& piece : pieces) count(piece.text.size() + of_a_piece, word.line);
@@ -296,8 +295,7 @@ std::string ShellVariables::changed(std::string text, const std::string& how, in
 
 // ${NAME[KEY]}: an element of an associative array by key, or of a list by index.
 Pieces ShellVariables::element(const std::string& name, const std::string& key, int line) {
-    if (const auto found = variables_.find(name + "[" + key + "]"); found != variables_.end())
-        return found->second;
+    if (const auto found = value_in(variables_, name + "[" + key + "]")) return *found;
     const auto all = value_of(name, line);
     const long at = std::atol(sum(key, line).c_str()),
                index = at < 0 ? at + static_cast<long>(all.size()) : at;
@@ -344,7 +342,7 @@ struct PieceBuilder {
 
     // The first value joins the text before it.
     void add(const Pieces& values) {
-        for (std::size_t i = 0; i < values.size(); ++i) {
+        for (const std::size_t i : indices_of(values)) {
             if (i > 0) pieces.push_back({std::exchange(text, ""), at});
             if (text.empty()) at = values[i].at;
             text += values[i].text;
@@ -422,7 +420,7 @@ std::string ShellVariables::filled(const ShellWord& document) {
 
 ShellVariables::Positional ShellVariables::arguments_of(const ShellPieces& words) {
     Positional numbered{{"@", words}, {"*", words}, {"#", {{std::to_string(words.size()), ""}}}};
-    for (std::size_t i = 0; i < words.size(); ++i) numbered[std::to_string(i + 1)] = {words[i]};
+    for (const std::size_t i : indices_of(words)) numbered[std::to_string(i + 1)] = {words[i]};
     return numbered;
 }
 
@@ -505,9 +503,8 @@ long ShellVariables::arithmetic(std::string_view& text, int line, int level) {
     }
     const auto& here = operators[as_index(level)];
     for (;;) {
-        const auto found =
-            std::ranges::find_if(here, [&](const Operator& o) { return take(text, o.sign); });
-        if (found == here.end()) return value;
+        const auto found = first_where(here, [&](const Operator& o) { return take(text, o.sign); });
+        if (!found) return value;
         value = found->apply(value, arithmetic(text, line, level + 1));
     }
 }
@@ -549,7 +546,7 @@ namespace {
 // NAME+=(..) adds elements, NAME+=.. text.
 void append(Pieces& held, const Pieces& more, bool list) {
     if (list) {
-        held.insert(held.end(), more.begin(), more.end());
+        append(held, more);
         return;
     }
     if (held.size() != 1) held = {{joined(held), ""}};

@@ -3,19 +3,20 @@
 #include <algorithm>
 #include <sstream>
 
-#include <fmt/format.h>
-
 #include "import/launch/shell_parts.h"
 #include "import/launch/shell_variables.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/plain_text.h"
+#include "model/base/refuse.h"
+#include "model/base/text_search.h"
 
 namespace stepcast {
 namespace {
 
 constexpr std::size_t longest_script = 4 << 20;
 
-bool is_one_of(char c, std::string_view these) { return these.find(c) != std::string_view::npos; }
+bool is_one_of(char c, std::string_view these) { return has(these, c); }
 
 class Splitter {
 public:
@@ -53,7 +54,7 @@ private:
         in_test_ = false;
     }
     [[noreturn]] void unclosed(const char* what, int line) const {
-        throw ConfigError(fmt::format("{}:{}: {} is not closed", path_, line, what));
+        refuse("{}:{}: {} is not closed", path_, line, what);
     }
     void quote(char mark) {
         const int began = line_;
@@ -75,8 +76,8 @@ private:
     void brackets() {
         constexpr int deepest = 32;
         if (++quoted_ > deepest)
-            throw ConfigError(fmt::format(
-                "{}:{}: brackets in quotes in brackets, more than {} deep", path_, line_, deepest));
+            refuse("{}:{}: brackets in quotes in brackets, more than {} deep", path_, line_,
+                   deepest);
         const char opens = here(), closes = opens == '(' ? ')' : '}';
         const int began = line_;
         int depth = 0;
@@ -238,8 +239,8 @@ std::optional<bool> compared(const std::string& a, const std::string& sign, cons
                                                    {"-eq", x == y}, {"-ne", x != y}, {"-gt", x > y},
                                                    {">", x > y},    {"-ge", x >= y}, {"-lt", x < y},
                                                    {"<", x < y},    {"-le", x <= y}};
-    const auto found = results.find(sign);
-    return found == results.end() ? std::nullopt : std::optional(found->second);
+    const auto found = value_in(results, sign);
+    return found ? std::optional(*found) : std::nullopt;
 }
 
 // A test without !, && and ||.
@@ -280,8 +281,8 @@ void read_options(const std::string& line, std::map<std::string, std::string>& f
         {"N", "nodes"}, {"n", "ntasks"}, {"G", "gpus"}};
     std::string key;
     const auto name = [&](const std::string& option) {
-        const auto known = longer.find(option);
-        key = known != longer.end() ? known->second : option;
+        const auto known = value_in(longer, option);
+        key = known ? *known : option;
     };
     for (const std::string& word : words_of(line, " \t\r")) {
         if (word.starts_with('#')) return;
@@ -326,12 +327,10 @@ void add_slurm_variables(const std::map<std::string, std::string>& directives,
                                               {"ntasks-per-node", "SLURM_NTASKS_PER_NODE"},
                                               {"gpus-per-node", "SLURM_GPUS_PER_NODE"},
                                               {"gpus-per-node", "SLURM_GPUS_ON_NODE"}})
-        if (const auto at = directives.find(directive); at != directives.end())
-            variables.try_emplace(variable, at->second);
-    const auto gres = directives.find("gres");  // gpu:8, gpu:h100:8
-    if (gres != directives.end() && gres->second.starts_with("gpu"))
-        variables.try_emplace("SLURM_GPUS_ON_NODE",
-                              gres->second.substr(gres->second.rfind(':') + 1));
+        if (const auto at = value_in(directives, directive)) variables.try_emplace(variable, *at);
+    const auto gres = value_in(directives, "gres");  // gpu:8, gpu:h100:8
+    if (gres && gres->starts_with("gpu"))
+        variables.try_emplace("SLURM_GPUS_ON_NODE", gres->substr(gres->rfind(':') + 1));
 }
 
 }  // namespace stepcast

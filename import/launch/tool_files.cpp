@@ -14,8 +14,12 @@
 #include "import/launch/trainer.h"
 #include "import/launch/translation.h"
 #include "model/base/errors.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/base/refuse.h"
+#include "model/base/text_search.h"
 #include "model/input/key_values.h"
 #include "model/input/presets.h"
 #include "model/input/toml_reader.h"
@@ -76,8 +80,8 @@ void take_entry(ToolKey& key, const std::string& name, const TomlEntry& entry) {
 // What another tool's files have in common with this one's: all but its name and signs.
 void take_like(Tool& tool, const std::string& id, const TomlEntry& entry,
                const std::vector<Tool>& others) {
-    const auto other = std::ranges::find(others, id, &Tool::id);
-    if (other == others.end() || &*other == &tool)
+    const auto other = first_with(others, id, &Tool::id);
+    if (!other || other == &tool)
         throw ConfigError(entry.value_at + ": " + id + " is no tool above this one");
     const Tool own = tool;
     tool = *other;
@@ -165,8 +169,7 @@ std::string read_value(const ToolKey& key, const NamedValue& v, Translation& t) 
             theirs.size() > 2 && theirs.starts_with('*') && theirs.ends_with('*')
                 ? std::string_view(theirs).substr(1, theirs.size() - 2)
                 : std::string_view();
-        return theirs == word || theirs == "*" ||
-               (!inner.empty() && word.find(inner) != std::string::npos);
+        return theirs == word || theirs == "*" || (!inner.empty() && has(word, inner));
     };
     for (const auto& [theirs, ours] : key.words)
         if (fits(theirs)) return ours;
@@ -199,9 +202,9 @@ void take_model_name(const NamedValue& v, Translation& t) {
                 name.replace(at, theirs.size(), ours);
         if (has_preset(PresetKind::workload, name)) return t.set("workload.preset", name, v.at);
     }
-    t.open.push_back(fmt::format(
-        "{} ({}): {}: no preset has its sizes; name a preset or its config.json with --model",
-        v.name, v.at, v.value));
+    add_line(t.open,
+             "{} ({}): {}: no preset has its sizes; name a preset or its config.json with --model",
+             v.name, v.at, v.value);
 }
 
 // Numbers of batch and machine, which make keys together only. False if the key is none of them.
@@ -220,7 +223,7 @@ bool take_number(const ToolKey& key, const NamedValue* v, Batch& b, Translation&
         if (b.at.empty() || key.key == "global") b.at = v->at;
     } else if (!key.otherwise.empty() && b.known.insert(key.key).second) {
         into = std::stol(key.otherwise);
-        t.defaulted.push_back(fmt::format("{} = {}", key.names.front(), key.otherwise));
+        add_line(t.defaulted, "{} = {}", key.names.front(), key.otherwise);
     }
     return true;
 }
@@ -233,22 +236,21 @@ void take_machine(const Batch& b, Translation& t, long& replicas) {
     if (const auto* dp = t.find("parallelism.dp"); dp && each == 0) {
         const long stated = t.count("parallelism.dp", 1);
         if (replicas > 0 && replicas != stated)
-            t.problems.push_back(
-                fmt::format("{} data-parallel replicas by the file ({}), but {} on as many GPUs as "
-                            "asked; the forecast has those",
-                            stated, dp->at, replicas));
+            add_line(t.problems,
+                     "{} data-parallel replicas by the file ({}), but {} on as many GPUs as "
+                     "asked; the forecast has those",
+                     stated, dp->at, replicas);
         if (replicas == 0) replicas = stated;
-        return t.open.push_back(fmt::format("{} GPUs by its degrees", split * stated));
+        return add_line(t.open, "{} GPUs by its degrees", split * stated);
     }
     if (each == 0)
-        return t.open.push_back(
-            fmt::format("how many GPUs: a multiple of {}; set it with --gpus", split));
+        return add_line(t.open, "how many GPUs: a multiple of {}; set it with --gpus", split);
     const std::string at = b.at.empty() ? t.path : b.at;
     t.set("cluster.nodes", nodes, at);
     t.set("cluster.gpus_per_node", each, at);
     if (nodes * each % split != 0)
-        return t.problems.push_back(
-            fmt::format("{} GPUs cannot run a parallel layout over {}", nodes * each, split));
+        return add_line(t.problems, "{} GPUs cannot run a parallel layout over {}", nodes * each,
+                        split);
     if (replicas == 0) replicas = nodes * each / split;
     t.set("parallelism.dp", replicas, at);
 }
@@ -257,9 +259,8 @@ void take_batch(const Batch& b, Translation& t, long replicas) {
     const std::string at = b.at.empty() ? "default of " + t.format : b.at;
     constexpr long most = 1'000'000'000;
     if (b.micro > most / std::max(1L, b.accumulation) / std::max(1L, replicas))
-        throw ConfigError(
-            fmt::format("{}: found a step of {} x {} x {} sequences; expected at most 10^9", at,
-                        b.micro, b.accumulation, replicas));
+        refuse("{}: found a step of {} x {} x {} sequences; expected at most 10^9", at, b.micro,
+               b.accumulation, replicas);
     if (b.micro > 0)
         t.set("parallelism.micro_batch", b.micro, at);
     else
@@ -269,9 +270,8 @@ void take_batch(const Batch& b, Translation& t, long replicas) {
     else if (b.micro > 0 && replicas > 0)
         t.set("parallelism.global_batch", b.micro * b.accumulation * replicas, at);
     else if (b.micro > 0)
-        t.open.push_back(
-            fmt::format("global batch: {} x replicas; set it with --set global_batch=N, or --gpus",
-                        b.micro * b.accumulation));
+        add_line(t.open, "global batch: {} x replicas; set it with --set global_batch=N, or --gpus",
+                 b.micro * b.accumulation);
 }
 
 }  // namespace
@@ -327,7 +327,7 @@ bool begins(std::span<const ShellArgument> words, bool of_flag, const std::strin
 
 const Tool* tool_started(const std::vector<ShellArgument>& words) {
     const Tool* found = nullptr;
-    for (std::size_t i = 0; i < words.size(); ++i) {
+    for (const std::size_t i : indices_of(words)) {
         const bool of_flag =
             i > 0 && words[i - 1].text.starts_with("--") && words[i - 1].text != "--module";
         const auto is_start = [&](const std::string& start) {
@@ -345,8 +345,8 @@ const Tool* tool_started(const std::vector<ShellArgument>& words) {
 
 void require_read(const Tool& tool, const std::string& at) {
     if (!tool.refused.empty())
-        throw ConfigError(fmt::format("{}: found {}, whose files and launch lines are not read; {}",
-                                      at, tool.name, tool.refused));
+        refuse("{}: found {}, whose files and launch lines are not read; {}", at, tool.name,
+               tool.refused);
 }
 
 const Tool& tool_named(std::string_view id) {
@@ -388,8 +388,8 @@ void take_listed(const Tool& tool, Document& d, Translation& t, long replicas) {
         else if (!key.otherwise.empty())
             t.take_default(key.key, key.otherwise);
     }
-    const auto zero = std::ranges::find(t.settings, "parallelism.zero", &Setting::key);
-    const bool hybrid = zero != t.settings.end() && zero->value == "hybrid";
+    const auto zero = first_with(t.settings, "parallelism.zero", &Setting::key);
+    const bool hybrid = zero && zero->value == "hybrid";
     if (hybrid) zero->value = "3";
     const auto fix = [&](const std::string& fixed) {
         t.take_default(fixed.substr(0, fixed.find('=')), fixed.substr(fixed.find('=') + 1));
@@ -402,7 +402,7 @@ void take_listed(const Tool& tool, Document& d, Translation& t, long replicas) {
     if (hybrid)
         shard_in_node(t.count("cluster.gpus_per_node", 0), Setting(*t.find("parallelism.zero")), t);
     take_batch(batch, t, replicas);
-    t.open.insert(t.open.end(), tool.open.begin(), tool.open.end());
+    append(t.open, tool.open);
 }
 
 void set_aside(const Tool& tool, Document& d, Translation& t) {
@@ -432,8 +432,7 @@ namespace {
 
 bool holds_any(const std::string& name, const std::vector<std::string>& words) {
     const std::string last = lower_case(name.substr(name.find_last_of('.') + 1));
-    return std::ranges::any_of(
-        words, [&](const std::string& word) { return last.find(word) != std::string::npos; });
+    return std::ranges::any_of(words, [&](const std::string& word) { return has(last, word); });
 }
 
 }  // namespace

@@ -10,8 +10,11 @@
 
 #include "import/launch/translation.h"
 #include "measured/read.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/base/text_search.h"
 #include "model/transformer/chunks.h"
 
 namespace stepcast {
@@ -37,8 +40,7 @@ void rename_old_keys(Document& d) {
             value.name.starts_with("training.") || value.name.starts_with("experimental.");
         if (key == "data_parallel_degree" && old_table)
             value.name = "parallelism.data_parallel_shard_degree";
-        else if (old_table &&
-                 (key.find("parallel_") != std::string::npos || key.ends_with("tensor_parallel")))
+        else if (old_table && (has(key, "parallel_") || key.ends_with("tensor_parallel")))
             value.name = "parallelism." + key;
         else if (value.name == "float8.enable_float8_linear" && flag_in(value))
             value = {"model.converters", "[float8]", value.at};
@@ -59,15 +61,15 @@ void read_model(Document& d, Translation& t) {
         if (known.name == name->value &&
             (known.flavor == flavor->value || known.config == flavor->value))
             return t.set("workload.preset", std::string(known.preset), flavor->at);
-    t.open.push_back(fmt::format(
-        "{} {}: its sizes are a table of torchtitan's source; name the model with --model",
-        name->value, flavor->value));
+    add_line(t.open,
+             "{} {}: its sizes are a table of torchtitan's source; name the model with --model",
+             name->value, flavor->value);
 }
 
 // Layers of each stage chunk where the file lists its modules: "[[tok_embeddings, layers.0],
 // [layers.1, norm, output]]", as a flag of 0.3 "tok_embeddings,layers.0 layers.1,norm,lm_head".
 std::vector<int> listed_layers(const NamedValue& modules) {
-    const bool lists = modules.value.find('[') != std::string::npos;
+    const bool lists = has(modules.value, '[');
     std::vector<int> chunks;
     for (const std::string& part : words_of(modules.value, lists ? "[]" : " ")) {
         const auto names = words_of(part, "\"', ");
@@ -136,9 +138,9 @@ void read_stages(Document& d, Translation& t, long pp, long vp) {
                                                            as_int(ends.first), as_int(ends.last));
     if (std::ranges::any_of(chunks, [](int n) { return n < 0; }) ||
         (layers > 0 && std::reduce(chunks.begin(), chunks.end()) != layers))
-        t.problems.push_back(fmt::format(
-            "stages ({}): {} layers do not make chunks of {}; the forecast has even ones", at,
-            layers, fmt::join(chunks, ", ")));
+        add_line(t.problems,
+                 "stages ({}): {} layers do not make chunks of {}; the forecast has even ones", at,
+                 layers, fmt::join(chunks, ", "));
     else if ((layers > 0 || modules) &&
              std::ranges::adjacent_find(chunks, std::not_equal_to{}) != chunks.end())
         t.set("parallelism.stage_layers", fmt::format("[{}]", fmt::join(chunks, ", ")), at);
@@ -158,8 +160,8 @@ void read_pipeline(Document& d, Translation& t, long pp) {
         known != std::end(titan_schedules))
         t.set("parallelism.schedule", std::string(to_string(known->second)), at);
     else
-        t.problems.push_back(fmt::format(
-            "pipeline_parallel_schedule ({}): {} is not modelled; taken as 1F1B", at, name));
+        add_line(t.problems, "pipeline_parallel_schedule ({}): {} is not modelled; taken as 1F1B",
+                 at, name);
     // Schedules of several chunks have two on each rank (torch.distributed.pipelining's
     // PipelineScheduleMulti).
     read_stages(d, t, pp, name == "1F1B" || name == "GPipe" ? 1 : 2);
@@ -185,14 +187,15 @@ void read_batch(Document& d, Translation& t, long pp, long dp) {
     else if (pp > 1 && dp > 0)
         t.set("parallelism.global_batch", batch * dp, local ? local->at : "default of torchtitan");
     else if (pp > 1)
-        t.open.push_back(fmt::format(
-            "global batch: {} x data-parallel replicas; set it with --set global_batch=N", batch));
+        add_line(t.open,
+                 "global batch: {} x data-parallel replicas; set it with --set global_batch=N",
+                 batch);
 }
 
 bool compiles(Document& d, std::string_view part) {
     const auto* compile = d.find_any({"compile.enable", "training.compile"});
     const std::string parts = d.text("compile.components", "[model, loss]");
-    return compile && flag_in(*compile) && parts.find(part) != std::string::npos;
+    return compile && flag_in(*compile) && has(parts, part);
 }
 
 void read_tensor_parallel(Document& d, Translation& t, long tp) {
@@ -212,16 +215,15 @@ void read_tensor_parallel(Document& d, Translation& t, long tp) {
 void read_replicas_of_shards(Translation& t, long replicate, long shards, const std::string& at) {
     const long zero = t.count("parallelism.zero", 0);
     if (zero == 2)
-        t.problems.push_back(
-            fmt::format("{} replicas of shards ({}): the forecast keeps gathered weights (zero 2) "
-                        "with shards over all "
-                        "replicas only, and takes those",
-                        replicate, at));
+        add_line(t.problems,
+                 "{} replicas of shards ({}): the forecast keeps gathered weights (zero 2) "
+                 "with shards over all "
+                 "replicas only, and takes those",
+                 replicate, at);
     else if (shards > 1)
         t.set("parallelism.shard", shards, at);
     else if (shards < 0)
-        t.open.push_back(
-            fmt::format("{} replicas of shards over the rest: use --set shard=RANKS", replicate));
+        add_line(t.open, "{} replicas of shards over the rest: use --set shard=RANKS", replicate);
 }
 
 // Data parallelism by the file's degrees, beside the replicas that the GPUs make (0 = unknown).
@@ -246,11 +248,11 @@ DataDegrees read_degrees(Document& d, Translation& t, long filling) {
         found.replicas = degrees;
         t.set("parallelism.dp", degrees, found.at);
     } else if (stated > 0) {
-        t.problems.push_back(
-            fmt::format("{} data-parallel replicas by its degrees ({}), but {} on as many GPUs as "
-                        "asked; the forecast has those, and "
-                        "the batch of as many",
-                        degrees, found.at, filling));
+        add_line(t.problems,
+                 "{} data-parallel replicas by its degrees ({}), but {} on as many GPUs as "
+                 "asked; the forecast has those, and "
+                 "the batch of as many",
+                 degrees, found.at, filling);
     }
     return found;
 }
@@ -311,22 +313,19 @@ void read_converters(Document& d, Translation& t) {
     for (const std::string& name : words_of(stated ? stated->value : "", "[], ")) {
         const bool mx = name == "mx" || name.ends_with(".mx");
         if (mx)
-            t.set("workload.dtype",
-                  blocks && blocks->value.find("fp4") != std::string::npos ? "fp4" : "fp8",
+            t.set("workload.dtype", blocks && has(blocks->value, "fp4") ? "fp4" : "fp8",
                   stated->at);
         else if (name.ends_with("float8"))
             t.set("workload.dtype", "fp8", stated->at);
         else
-            t.problems.push_back(
-                fmt::format("model.converters ({}): {} is not modelled", stated->at, name));
-        if (!mx && name.ends_with("float8") && scales &&
-            scales->value.find("rowwise") != std::string::npos)
+            add_line(t.problems, "model.converters ({}): {} is not modelled", stated->at, name);
+        if (!mx && name.ends_with("float8") && scales && has(scales->value, "rowwise"))
             t.set("runtime.row_scales", "true", scales->at);
     }
     for (const auto* table : {scales, blocks})
         if (table && !t.find("workload.dtype"))
-            t.ignored.push_back(fmt::format("{} ({}): no converter in model.converters reads it",
-                                            table->name, table->at));
+            add_line(t.ignored, "{} ({}): no converter in model.converters reads it", table->name,
+                     table->at);
 }
 
 void read_recompute(Document& d, Translation& t) {
@@ -348,9 +347,9 @@ void read_recompute(Document& d, Translation& t) {
             t.set("parallelism.recompute_layers", std::max(1L, layers / pp / every),
                   option ? option->at : at);
         else if (every > 1)
-            t.open.push_back(fmt::format(
-                "every {}. layer is computed again: use --set recompute_layers=N of a stage",
-                every));
+            add_line(t.open,
+                     "every {}. layer is computed again: use --set recompute_layers=N of a stage",
+                     every);
     }
 }
 
@@ -396,7 +395,7 @@ const TitanModel* titan_model_of(const Workload& w) {
     };
     static const auto known = [&] {
         std::array<Workload, models.size()> all;
-        for (std::size_t i = 0; i < models.size(); ++i) {
+        for (const std::size_t i : indices_of(models)) {
             Experiment named;
             set_key(named, {"workload.preset", std::string(models[i].preset)});
             all[i] = named.workload;

@@ -18,7 +18,10 @@
 #include "import/launch/translation.h"
 #include "measured/read.h"
 #include "model/base/errors.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/plain_text.h"
+#include "model/base/text_search.h"
 #include "model/base/whole_files.h"
 
 namespace stepcast {
@@ -35,7 +38,7 @@ Document read_named(const std::string& file) {
 // Where the launcher's own flags end: behind the program, a file or, after -m, a module.
 std::size_t behind_program(const Arguments& all) {
     std::size_t module = all.size();
-    for (std::size_t i = 0; i < all.size(); ++i) {
+    for (const std::size_t i : indices_of(all)) {
         if (all[i].text.ends_with(".py")) return i + 1;
         if ((all[i].text == "-m" || all[i].text == "--module") && i + 1 < all.size())
             module = i + 2;
@@ -89,8 +92,8 @@ void put_below(Document& d, const NamedValue& named, const std::string& prefix, 
     const bool itself = is_json_itself(named.value);
     const auto path = itself ? "" : found_file(named.value, t.path);
     if (path.empty() && !itself) {
-        t.open.push_back(fmt::format("{} ({}): {} is not there: what it says is not known",
-                                     named.name, named.at, named.value));
+        add_line(t.open, "{} ({}): {} is not there: what it says is not known", named.name,
+                 named.at, named.value);
         return;
     }
     Document file = itself ? read_json_or_yaml(named.value, named.at) : read_named(path);
@@ -147,7 +150,7 @@ Document launched_values(const ShellLaunch& launch, Translation& t) {
     if (const auto* file = program.find("fsdp_config");
         file && (is_configuration(file->value) || is_json_itself(file->value)))
         put_below(program, NamedValue(*file), "fsdp_config.", t);
-    launcher.values.insert(launcher.values.end(), program.values.begin(), program.values.end());
+    append(launcher.values, program.values);
     return launcher;
 }
 
@@ -167,9 +170,6 @@ void split_fsdp_words(Document& d) {
 // Trainer. The last of several statements of a key counts, and the first of several defaults.
 Tool joined(const Tool& program) {
     Tool all = program;
-    const auto append = [](auto& into, const auto& from) {
-        into.insert(into.end(), from.begin(), from.end());
-    };
     all.keys = tool_named("accelerate").keys;
     append(all.keys, program.keys);
     append(all.quiet, tool_named("accelerate").quiet);
@@ -277,13 +277,12 @@ void take_deepspeed(Document json, const Setting& mixed, const std::string& mode
         return s.key.ends_with("_batch") || s.key == "workload.optimizer";
     });
     for (const Setting& setting : own.settings) t.set(setting.key, setting.value, setting.at);
-    t.defaulted.insert(t.defaulted.end(), own.defaulted.begin(), own.defaulted.end());
-    t.problems.insert(t.problems.end(), own.problems.begin(), own.problems.end());
+    append(t.defaulted, own.defaulted);
+    append(t.problems, own.problems);
     std::ranges::copy_if(own.open, std::back_inserter(t.open), [](const std::string& line) {
-        return line.find("filled in by a template") != std::string::npos;
+        return has(line, "filled in by a template");
     });
-    for (const std::string& name : own.ignored)
-        t.ignored.push_back(fmt::format("{} ({})", name, json.path));
+    for (const std::string& name : own.ignored) add_line(t.ignored, "{} ({})", name, json.path);
 }
 
 // The file that --deepspeed or accelerate's configuration names; nothing if it is not there.
@@ -308,10 +307,10 @@ void decide_deepspeed(const Decisions& what, const std::vector<Document>& files,
     if (!what.stage.value.empty())
         conclude("parallelism.zero", what.stage.value, what.stage, t);
     else if (file && is_configuration(file->value))
-        t.open.push_back(
-            fmt::format("{} ({}): {} is not there, which has ZeRO's stage, buckets and "
-                        "precision; use --set zero=N",
-                        file->name, file->at, file->value));
+        add_line(t.open,
+                 "{} ({}): {} is not there, which has ZeRO's stage, buckets and "
+                 "precision; use --set zero=N",
+                 file->name, file->at, file->value);
     else
         t.take_default("parallelism.zero", "2");
 }
@@ -329,10 +328,10 @@ void decide_fsdp(const Decisions& what, long each, Document& d, Translation& t) 
                                 : way,
              what.sharding, t);
     if (way == "hybrid2")
-        t.problems.push_back(fmt::format(
-            "HYBRID_SHARD_ZERO2 ({}): the forecast shards gradients and states over all "
-            "ranks, not within a node",
-            what.sharding.at));
+        add_line(t.problems,
+                 "HYBRID_SHARD_ZERO2 ({}): the forecast shards gradients and states over all "
+                 "ranks, not within a node",
+                 what.sharding.at);
     else if (way == "hybrid")
         shard_in_node(each, what.sharding, t);
     conclude("workload.dtype", what.computing().value, what.computing(), t);
@@ -368,12 +367,12 @@ void decide_replicas(const Decisions& what, Document& d, Translation& t) {
         "runtime.gradients.bucket", d.find("ddp_bucket_cap_mb"),
         [](const NamedValue& v) { return std::to_string(count_in(v)) + " MiB"; }, "25 MiB");
     if (what.loaded.at.empty() || what.loaded.at.starts_with("default of "))
-        t.open.push_back(fmt::format(
-            "weights are taken as loaded in {}, {}", what.loaded.value,
-            wide ? "the tool's default"
-                 : "as in most checkpoints (transformers 5); where they are fp32, as version 4 "
-                   "loads them unless told: --set runtime.autocast=true --set "
-                   "runtime.gradients.type=fp32 --set runtime.optimizer.master_weights=true"));
+        add_line(t.open, "weights are taken as loaded in {}, {}", what.loaded.value,
+                 wide
+                     ? "the tool's default"
+                     : "as in most checkpoints (transformers 5); where they are fp32, as version 4 "
+                       "loads them unless told: --set runtime.autocast=true --set "
+                       "runtime.gradients.type=fp32 --set runtime.optimizer.master_weights=true");
 }
 
 void decide(const Decisions& what, const std::vector<Document>& files, const std::string& model,
@@ -404,8 +403,8 @@ void take_groups(Document& d, Translation& t) {
 void name_targets(Document& d) {
     for (NamedValue& value : d.values)
         for (const char* name : {"lora_target_modules", "lora_target"})
-            if (value.name == name && (value.value.find("up_proj") != std::string::npos ||
-                                       value.value.find("down_proj") != std::string::npos))
+            if (value.name == name &&
+                (has(value.value, "up_proj") || has(value.value, "down_proj")))
                 value.value = "all-linear";
 }
 
@@ -469,9 +468,7 @@ Translation read_program(const Tool& tool, Document d, Translation t,
     t = read_values(joined(tool), std::move(d), std::move(t), options);
     if (!t.find("workload.seq"))
         t.open.emplace_back("sequence length: not stated; use --set seq=N");
-    const auto names_model = [](const std::string& line) {
-        return line.find("--model") != std::string::npos;
-    };
+    const auto names_model = [](const std::string& line) { return has(line, "--model"); };
     if (options.model.empty() && !t.find("workload.preset") &&
         std::ranges::none_of(t.open, names_model))
         t.open.emplace_back("layers and widths: name a preset or a config.json with --model");
@@ -482,7 +479,7 @@ Translation read_program(const Tool& tool, Document d, Translation t,
 
 bool is_of_trainer(const Tool& tool) {
     static constexpr std::array ids{"accelerate", "trainer", "trl", "llama-factory", "axolotl"};
-    return std::ranges::find(ids, tool.id) != ids.end();
+    return contains(ids, tool.id);
 }
 
 Translation translate_trainer(const Tool& tool, Document d, const TranslateOptions& options) {
@@ -502,9 +499,8 @@ bool is_trainer_launch(const ShellLaunch& launch, const std::string& path) {
     const auto& all = launch.arguments;
     for (const ShellArgument& a : all) {
         const auto flag = a.text.substr(0, a.text.find('='));
-        if (std::ranges::find(flags, flag) != flags.end() ||
-            std::ranges::find(programs, std::filesystem::path(a.text).filename().string()) !=
-                programs.end() ||
+        if (contains(flags, flag) ||
+            contains(programs, std::filesystem::path(a.text).filename().string()) ||
             a.text == "accelerate.commands.launch")
             return true;
     }
@@ -527,13 +523,13 @@ Translation translate_trainer_launch(const ShellLaunch& launch, const std::strin
     if (tool) require_read(*tool, path);
     const std::string program = name_of_program(launch.arguments);
     const Tool& trl = tool_named("trl");
-    const auto script = std::ranges::find(trl.programs, program, &Words::value_type::first);
+    const auto script = first_with(trl.programs, program, &Words::value_type::first);
     if (!tool || !is_of_trainer(*tool) || tool->id == "accelerate" || tool->id == "trainer")
-        tool = script != trl.programs.end() ? &trl : &tool_named("trainer");
+        tool = script ? &trl : &tool_named("trainer");
     t = read_program(*tool, std::move(d), std::move(t), options);
     if (tool == &trl && !script->second.empty())
-        t.problems.push_back(fmt::format("{} ({}): the forecast is without {}", program,
-                                         launch.arguments.front().at, script->second));
+        add_line(t.problems, "{} ({}): the forecast is without {}", program,
+                 launch.arguments.front().at, script->second);
     return t;
 }
 

@@ -4,8 +4,6 @@
 #include <array>
 #include <filesystem>
 
-#include <fmt/format.h>
-
 #include "import/launch/deepspeed.h"
 #include "import/launch/document.h"
 #include "import/launch/gpt_neox.h"
@@ -24,6 +22,9 @@
 #include "import/machine/smi_listings.h"
 #include "measured/read.h"
 #include "model/base/errors.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
+#include "model/base/refuse.h"
 #include "model/base/text_search.h"
 #include "model/base/whole_files.h"
 #include "model/input/hub_config.h"
@@ -150,9 +151,8 @@ Translation translate_dump(Document d) {
     Translation t =
         translate_megatron(d, MegatronDialect::lm, world ? integer_in(*world) : 0, true);
     if (world)
-        t.open.push_back(
-            fmt::format("the machine of its {} ranks: set it with --cluster and --gpus {}",
-                        world->value, world->value));
+        add_line(t.open, "the machine of its {} ranks: set it with --cluster and --gpus {}",
+                 world->value, world->value);
     return t;
 }
 
@@ -193,9 +193,7 @@ Translation translate_config_file(Document d, const TranslateOptions& options) {
 // the file that is read.
 std::string model_file(const std::string& model, const std::string& path) {
     if (model.empty() || has_preset(PresetKind::workload, model)) return model;
-    if (!model.ends_with(".json") && !model.ends_with(".toml") &&
-        model.find('/') == std::string::npos)
-        return model;
+    if (!model.ends_with(".json") && !model.ends_with(".toml") && !has(model, '/')) return model;
     std::error_code missing;
     for (const auto& place :
          {std::filesystem::path(model), std::filesystem::path(path).parent_path() / model})
@@ -209,8 +207,7 @@ std::string model_file(const std::string& model, const std::string& path) {
 void add_model(Translation& t, const std::string& model) {
     if (model.empty()) return;
     t.set("workload.preset", model, "--model");
-    std::erase_if(
-        t.open, [](const std::string& line) { return line.find("--model") != std::string::npos; });
+    std::erase_if(t.open, [](const std::string& line) { return has(line, "--model"); });
 }
 
 // Only the model of a text part that the file names without sizes can come from elsewhere.
@@ -248,8 +245,8 @@ Translation translate_hub_config(const std::string& path, const std::string& mod
 ForeignFormat parse_foreign_format(std::string_view text,
                                    std::span<const std::string_view> others) {
     std::vector<std::string_view> valid{"auto"};
-    valid.insert(valid.end(), others.begin(), others.end());
-    valid.insert(valid.end(), name_list<ForeignFormat>.begin(), name_list<ForeignFormat>.end());
+    append(valid, others);
+    append(valid, name_list<ForeignFormat>);
     return parse_name<ForeignFormat>(valid[index_of_name(text, "a format of --format", valid)]);
 }
 
@@ -290,13 +287,13 @@ void require_something(const Translation& t) {
         return !s.at.starts_with("default of ") && s.at != "--model";
     });
     if (!some && !t.problems.empty())
-        throw ConfigError(fmt::format("{}: read as {}, of which it states nothing: {}", t.path,
-                                      t.format, t.problems.front()));
+        refuse("{}: read as {}, of which it states nothing: {}", t.path, t.format,
+               t.problems.front());
     if (!some)
-        throw ConfigError(
-            fmt::format("{}: read as {}, of which it states nothing. Another tool's file? --format "
-                        "names its reader",
-                        t.path, t.format));
+        refuse(
+            "{}: read as {}, of which it states nothing. Another tool's file? --format "
+            "names its reader",
+            t.path, t.format);
 }
 
 }  // namespace

@@ -12,8 +12,11 @@
 #include "import/launch/translate.h"
 #include "measured/read.h"
 #include "model/base/errors.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/base/refuse.h"
 #include "model/input/key_values.h"
 #include "model/input/keys.h"
 
@@ -44,12 +47,12 @@ std::string toml_value(const Setting& setting) {
 }  // namespace
 
 void Translation::problem(const NamedValue& value, const std::string& text) {
-    problems.push_back(fmt::format("{} ({}): {}", value.name, value.at, text));
+    add_line(problems, "{} ({}): {}", value.name, value.at, text);
 }
 
 void Translation::set(const std::string& key, const std::string& value, const std::string& at) {
-    const auto found = std::ranges::find(settings, key, &Setting::key);
-    if (found == settings.end()) {
+    const auto found = first_with(settings, key, &Setting::key);
+    if (!found) {
         settings.push_back({key, value, at});
         return;
     }
@@ -73,8 +76,7 @@ void Translation::take_default(const std::string& key, const std::string& value)
 }
 
 const Setting* Translation::find(const std::string& key) const {
-    const auto found = std::ranges::find(settings, key, &Setting::key);
-    return found == settings.end() ? nullptr : &*found;
+    return first_with(settings, key, &Setting::key);
 }
 
 long Translation::count(const std::string& key, long otherwise) const {
@@ -88,9 +90,9 @@ long Translation::ranks_of_split() const {
     for (const char* key : {"parallelism.tp", "parallelism.pp", "parallelism.cp"}) {
         ranks *= count(key, 1);
         if (ranks > most)
-            throw ConfigError(fmt::format(
+            refuse(
                 "{}: found a parallel layout over more ranks than {} ({} = {}); expected no more",
-                path, most, key, count(key, 1)));
+                path, most, key, count(key, 1));
     }
     return ranks;
 }
@@ -138,14 +140,13 @@ std::vector<std::string> report(const Translation& t) {
         for (std::size_t i = 0; i < std::min(most, items.size()); ++i)
             text += (i ? ", " : "") + one_line(items[i]);
         if (items.size() > most) text += fmt::format(" and {} more", items.size() - most);
-        lines.push_back(fmt::format("{}: {}", what, text));
+        add_line(lines, "{}: {}", what, text);
     };
     list("defaults", t.defaulted, 12);
     list("ignored", t.ignored, 12);
     const auto each = [&](const char* what, const std::vector<std::string>& items) {
         for (const std::string& item : items)
-            if (const auto line = what + item; std::ranges::find(lines, line) == lines.end())
-                lines.push_back(line);
+            if (const auto line = what + item; !contains(lines, line)) lines.push_back(line);
     };
     each("open: ", t.open);
     each("problem: ", t.problems);
@@ -208,8 +209,7 @@ void set_optimizer(Translation& t, const NamedValue& value) {
     const bool sgd = name == "sgd", lamb = name.ends_with("lamb");
     const bool muon = name == "muon" || name == "distmuon";
     const std::string taken = sgd ? "sgd" : lamb ? "lamb" : muon ? "muon" : "adam";
-    if (!sgd && !muon && name != "lamb" && name != "fusedlamb" &&
-        std::ranges::find(adams, name) == adams.end())
+    if (!sgd && !muon && name != "lamb" && name != "fusedlamb" && !contains(adams, name))
         t.problem(value, fmt::format("{} is not modelled; taken as {}", value.value, taken));
     t.set("workload.optimizer", taken, value.at);
 }

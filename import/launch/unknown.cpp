@@ -9,6 +9,7 @@
 #include "import/launch/tool_files.h"
 #include "import/launch/trainer.h"
 #include "model/base/errors.h"
+#include "model/base/text_search.h"
 #include "model/base/whole_files.h"
 
 namespace stepcast {
@@ -19,8 +20,7 @@ std::string known_tools() {
     std::string names =
         "Megatron-LM, NeMo, Megatron-Bridge, Primus, torchtitan (TOML up to 0.2.2), DeepSpeed";
     for (const Tool& tool : config_files().tools)
-        if (tool.refused.empty() && names.find(tool.name) == std::string::npos)
-            names += ", " + tool.name;
+        if (tool.refused.empty() && !has(names, tool.name)) names += ", " + tool.name;
     return names;
 }
 

@@ -4,8 +4,10 @@
 
 #include "import/launch/document.h"
 #include "import/launch/translate.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/base/text_search.h"
 #include "model/input/key_values.h"
 
 namespace stepcast {
@@ -66,9 +68,7 @@ void fill_own(Document& document, NamedValue& value) {
         const auto name = value.value.substr(at + 2, close - at - 2);
         const auto own = std::find_if(document.values.rbegin(), document.values.rend(),
                                       [&](const NamedValue& other) { return other.name == name; });
-        if (name.find('.') == std::string::npos || own == document.values.rend() ||
-            own->value.find('$') != std::string::npos)
-            continue;
+        if (!has(name, '.') || own == document.values.rend() || has(own->value, '$')) continue;
         own->used = true;
         value.value.replace(at, close + 1 - at, own->value);
     }
@@ -82,14 +82,14 @@ void fill_variables(Document& document, const std::map<std::string, std::string>
         for (auto at = value.value.find('$'); at != std::string::npos;
              at = value.value.find('$', at)) {
             const Variable v = variable_at(value.value, at);
-            const auto known = given.find(v.name);
+            const auto known = value_in(given, v.name);
             const bool own = std::ranges::any_of(
                 document.values, [&](const NamedValue& other) { return other.name == v.name; });
-            if (v.name.empty() || (known == given.end() && (!v.has_default || own))) {
+            if (v.name.empty() || (!known && (!v.has_default || own))) {
                 ++at;
                 continue;
             }
-            const auto text = known != given.end() ? known->second : v.otherwise;
+            const auto text = known ? *known : v.otherwise;
             value.value.replace(at, v.end - at, text);
             at += text.size();
         }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/records/measurements.h"
 
@@ -50,10 +51,9 @@ std::vector<std::vector<BlockTotals>> assign_blocks(const std::vector<StepTrace>
         const auto [at, fresh] = known.emplace(key_of(step.blocks), by_step.back());
         if (!fresh && at->second != by_step.back()) at->second.clear();
     }
-    for (std::size_t i = 0; i < steps.size(); ++i)
-        if (const auto at = known.find(key_of(steps[i].blocks));
-            at != known.end() && !at->second.empty())
-            by_step[i] = at->second;
+    for (const std::size_t i : indices_of(steps))
+        if (const auto at = value_in(known, key_of(steps[i].blocks)); at && !at->empty())
+            by_step[i] = *at;
     return by_step;
 }
 
@@ -64,8 +64,8 @@ std::optional<SteadyBlocks> steady_blocks(const std::vector<std::vector<BlockTot
          ++i) {
         ++steps;
         if (by_step[i].empty()) continue;
-        const auto at = std::ranges::find(found, by_step[i], &SteadyBlocks::totals);
-        if (at != found.end())
+        const auto at = first_with(found, by_step[i], &SteadyBlocks::totals);
+        if (at)
             ++at->agreeing;
         else
             found.push_back({by_step[i], 1, 0});
@@ -78,7 +78,7 @@ std::optional<SteadyBlocks> steady_blocks(const std::vector<std::vector<BlockTot
 
 std::optional<int> rank_of_ratio(const std::vector<BlockTotals>& totals, double ratio) {
     std::optional<int> found;
-    for (std::size_t rank = 0; rank < totals.size(); ++rank) {
+    for (const std::size_t rank : indices_of(totals)) {
         const double share = real(totals[rank].remote) / totals[rank].blocks;
         if (std::abs(share - ratio) > 0.6e-6) continue;
         if (found) return std::nullopt;

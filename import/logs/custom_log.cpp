@@ -8,6 +8,8 @@
 
 #include "import/logs/dialects.h"
 #include "model/base/errors.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 
 namespace stepcast {
@@ -65,7 +67,7 @@ private:
         const bool micro_batch = iterations != one.fields().end() &&
                                  values_[as_index(iterations - one.fields().begin())] != step;
         micro_batches_ += micro_batch ? 1 : 0;
-        for (std::size_t i = 0; i < values_.size(); ++i)
+        for (const std::size_t i : indices_of(values_))
             if (const auto& field = one.fields()[i];
                 !is_number_of(field.name) && std::isfinite(values_[i])) {
                 if (values_[i] < 0 && field.unit != "1")
@@ -103,7 +105,7 @@ private:
     LineUse read_of_run(const LinePattern& one, long line) {
         if (log_.run.first_line == 0) log_.run.first_line = line;
         log_.run.last_line = line;
-        for (std::size_t i = 0; i < values_.size(); ++i) {
+        for (const std::size_t i : indices_of(values_)) {
             const auto& field = one.fields()[i];
             if (!std::isfinite(values_[i])) continue;
             if (field.name == "run.step")
@@ -148,16 +150,17 @@ private:
         run.model = pattern_.model;
         run.ranks = pattern_.ranks;
         if (means_ > 0)
-            run.notes.push_back(
-                fmt::format("{} of its {} lines are means over the steps since the line before, "
-                            "not samples: their spread is too "
-                            "small for noise",
-                            means_, run.steps));
+            add_line(run.notes,
+                     "{} of its {} lines are means over the steps since the line before, "
+                     "not samples: their spread is too "
+                     "small for noise",
+                     means_, run.steps);
         if (!pattern_.note.empty()) run.notes.push_back(pattern_.note);
         if (micro_batches_ > 0)
-            run.notes.push_back(fmt::format(
+            add_line(
+                run.notes,
                 "{} of its lines time one micro-batch of several, not a step: phase micro_batch",
-                micro_batches_));
+                micro_batches_);
         if (mean_step_ && (run.steps == 0 || micro_batches_ > 0)) {
             log_.record.add(log_.record.phase("step"), -1, -1, *mean_step_);
             run.notes.emplace_back(

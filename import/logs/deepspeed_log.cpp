@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 
 #include <fmt/format.h>
 
 #include "import/logs/dialects.h"
 #include "model/base/characters.h"
 #include "model/base/errors.h"
+#include "model/base/lines.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 
@@ -84,8 +84,8 @@ private:
         if (!read_values(text)) {
             ++cut_;
             if (log_.run.notes.size() < 3)
-                log_.run.notes.push_back(fmt::format("{}:{}: {} is cut or not understood; left out",
-                                                     log_.path, line.number, quoted_piece(text)));
+                add_line(log_.run.notes, "{}:{}: {} is cut or not understood; left out", log_.path,
+                         line.number, quoted_piece(text));
             return LineUse::unknown;
         }
         const auto has = [&](std::string_view name) {
@@ -252,14 +252,13 @@ private:
     void close() {
         log_.run.system = "deepspeed";
         if (untimed_ > 0)
-            log_.run.notes.push_back(
-                fmt::format("{} of its {} steps have no time stamp, so no row of phase step: it is "
-                            "not forward + backward + step, "
-                            "which leaves out the loss and the input",
-                            untimed_, log_.run.steps));
+            add_line(log_.run.notes,
+                     "{} of its {} steps have no time stamp, so no row of phase step: it is "
+                     "not forward + backward + step, "
+                     "which leaves out the loss and the input",
+                     untimed_, log_.run.steps);
         if (cut_ > 3)
-            log_.run.notes.push_back(
-                fmt::format("{} timer lines in all are cut or not understood", cut_));
+            add_line(log_.run.notes, "{} timer lines in all are cut or not understood", cut_);
         log_.close(log_.run.steps > 0);
         clocks_.clear();
         memory_of_.clear();

@@ -12,6 +12,9 @@
 #include "import/logs/run_summary.h"
 #include "import/logs/stream_log.h"
 #include "model/base/errors.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
+#include "model/base/refuse.h"
 #include "model/base/whole_files.h"
 #include "model/cluster.h"
 #include "model/records/measurement_file.h"
@@ -44,8 +47,8 @@ std::vector<PlannedFile> routing_files(const std::vector<ImportedRun>& runs,
         const std::string numbered =
             before.size() == 1 ? name + ".csv" : fmt::format("{}-{}.csv", name, before.size());
         if (before.size() > 1)
-            report.push_back(fmt::format("{}: recorded another routing than {}; written to {}",
-                                         run.run_id, before.front()->run_id, numbered));
+            add_line(report, "{}: recorded another routing than {}; written to {}", run.run_id,
+                     before.front()->run_id, numbered);
         files.push_back(
             {(std::filesystem::path(folder) / numbered).string(), write_routing(*run.routing)});
     }
@@ -113,27 +116,25 @@ public:
                 take(path, std::move(run), samples, notes);
             });
         report_.push_back(describe(result, count));
-        report_.insert(report_.end(), notes.begin(), notes.end());
+        append(report_, notes);
     }
     std::vector<std::string> finish() {
         file_.add(medians_);
         if (!request_.routing_out.empty())
             write_whole(routing_files(runs_, request_.routing_out, report_));
         file_.finish();
-        report_.push_back(fmt::format("{}: {} rows, of them {} medians over steady steps",
-                                      request_.out, file_.rows(), medians_.size()));
+        add_line(report_, "{}: {} rows, of them {} medians over steady steps", request_.out,
+                 file_.rows(), medians_.size());
         return std::move(report_);
     }
 
 private:
     void take(const std::string& path, ImportedRun&& run, SampleRecord& samples,
               std::vector<std::string>& notes) {
-        for (const std::string& note : run.notes)
-            notes.push_back(fmt::format("{}: {}", run.run_id, note));
+        for (const std::string& note : run.notes) add_line(notes, "{}: {}", run.run_id, note);
         if (!ids_.insert(run.run_id).second)
-            throw ConfigError(
-                fmt::format("{}: run {} comes from two logs of one file name; rename one of them",
-                            path, run.run_id));
+            refuse("{}: run {} comes from two logs of one file name; rename one of them", path,
+                   run.run_id);
         const Sample like = sample_like(run);
         const bool layers = run.model.starts_with("moe_layer");
         const std::string why = too_few_steps(run.run_id, samples.last_step());
@@ -148,11 +149,10 @@ private:
             [&](const SampleRecord::Value& v) { take(v, samples.phases()[v.phase], replay); });
         if (!replay.there.empty() &&
             std::ranges::none_of(replay.there, [&](int step) { return steps_.holds(step); }))
-            throw ConfigError(fmt::format(
-                "--only-steps {}: {} has steps {} to {}; expected some of them", request_.steps,
-                run.run_id, *replay.there.begin(), *replay.there.rbegin()));
+            refuse("--only-steps {}: {} has steps {} to {}; expected some of them", request_.steps,
+                   run.run_id, *replay.there.begin(), *replay.there.rbegin());
         if (const auto odd = replay.watch.note(); !odd.empty())
-            notes.push_back(fmt::format("{}: {}", run.run_id, odd));
+            add_line(notes, "{}: {}", run.run_id, odd);
         // Values that only few steps state (overflow, means over a hundred steps) get no median of
         // a steady step.
         const long least = layers ? 1 : std::ssize(replay.steady) / 2;
@@ -208,8 +208,7 @@ private:
     // and the inputs.
     [[nodiscard]] bool is_written(const std::string& phase) const {
         const auto& kept = request_.kept_phases;
-        return !request_.medians_only || is_input(phase) ||
-               std::find(kept.begin(), kept.end(), phase) != kept.end();
+        return !request_.medians_only || is_input(phase) || contains(kept, phase);
     }
 
     const ImportRequest& request_;

@@ -9,6 +9,7 @@
 
 #include "model/base/characters.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/input/fields.h"
@@ -71,7 +72,7 @@ bool read_entry(const TomlEntry& entry, LogPattern& pattern) {
     const auto* one =
         entry.path == "recognise" ? std::get_if<std::string>(&entry.value.value) : nullptr;
     texts = one ? std::vector<std::string>{*one} : texts_in(entry.value);
-    if (std::ranges::find(texts, "") != texts.end())
+    if (contains(texts, ""))
         throw ConfigError("an empty text stands in every line; expected what only such lines hold");
     return true;
 }

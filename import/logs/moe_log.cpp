@@ -6,6 +6,7 @@
 
 #include "import/tables/recorded.h"
 #include "model/base/errors.h"
+#include "model/base/lines.h"
 #include "model/base/plain_text.h"
 
 namespace stepcast {
@@ -210,12 +211,12 @@ void MoeLog::name_model_run(const LogLine& line, const std::vector<std::string>&
     if (words.size() != 3) log.refuse(log.run.first_line, headless);
     log.run.system = words[0];
     log.run.model = words[1];
-    log.run.notes.push_back(
-        fmt::format("{}: the {} before [Summary] is not taken as experts: the program prints it "
-                    "for dense models too; "
-                    "experts are the "
-                    "experiment's",
-                    line.number, words[2]));
+    add_line(log.run.notes,
+             "{}: the {} before [Summary] is not taken as experts: the program prints it "
+             "for dense models too; "
+             "experts are the "
+             "experiment's",
+             line.number, words[2]);
 }
 
 void MoeLog::finish(long lines) {

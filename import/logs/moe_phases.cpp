@@ -6,7 +6,10 @@
 
 #include "import/logs/block_attribution.h"
 #include "import/logs/moe_log.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
+#include "model/base/text_search.h"
 
 namespace stepcast {
 namespace {
@@ -36,7 +39,7 @@ public:
     PhaseLog(const std::string& path, const TakeRun& take) : moe_{{path, take}} {}
 
     LineUse take(const LogLine& line) {
-        const bool summary = moe_.open && line.text.find("[Summary]") != std::string_view::npos;
+        const bool summary = moe_.open && has(line.text, "[Summary]");
         if (line.text.starts_with("STEP-") && moe_.open) end_step(line.number);
         if (summary) attribute();
         if (const std::optional<LineUse> shared = moe_.take(line, system_)) {
@@ -114,7 +117,7 @@ private:
         if (found.empty()) return LineUse::unknown;
         need_run(line);
         if (!is_rank(rank)) return LineUse::unknown;
-        for (std::size_t i = 0; i < found.size(); ++i) moe_.add(values[i].phase, *rank, found[i]);
+        for (const std::size_t i : indices_of(found)) moe_.add(values[i].phase, *rank, found[i]);
         return LineUse::used;
     }
 
@@ -155,14 +158,14 @@ private:
             const std::vector<double> found = read_labelled(LineCursor(line.text), labels);
             if (found.empty()) continue;
             need_run(line);
-            for (std::size_t i = 0; i < found.size(); ++i) moe_.add(labels[i].phase, -1, found[i]);
+            for (const std::size_t i : indices_of(found)) moe_.add(labels[i].phase, -1, found[i]);
             return LineUse::used;
         }
         return LineUse::unknown;
     }
 
     LineUse module_dump(std::string_view text) {
-        if (text.find("MixMOETransformerMLP(") != std::string_view::npos) {
+        if (has(text, "MixMOETransformerMLP(")) {
             system_ = "mix_moe";
             return LineUse::used;
         }
@@ -191,7 +194,7 @@ private:
         ImportedRun& run = moe_.log.run;
         const std::vector<std::vector<BlockTotals>> by_step = assign_blocks(steps_, run.ranks);
         long unattributed = 0;
-        for (std::size_t s = 0; s < steps_.size(); ++s) {
+        for (const std::size_t s : indices_of(steps_)) {
             std::vector<std::vector<double>> times(as_index(2 * run.ranks));
             std::size_t named = 0;
             for (const StepTrace::Kernel& kernel : steps_[s].kernels) {
@@ -199,7 +202,7 @@ private:
                 if (rank)
                     times[as_index(2 * *rank + (kernel.gather ? 0 : 1))].push_back(kernel.seconds);
             }
-            for (std::size_t i = 0; i < times.size(); ++i) {
+            for (const std::size_t i : indices_of(times)) {
                 if (times[i].size() != 2) continue;
                 named += 2;
                 const bool gather = i % 2 == 0;
@@ -210,11 +213,11 @@ private:
             unattributed += static_cast<long>(steps_[s].kernels.size() - named);
         }
         if (unattributed > 0) {
-            run.notes.push_back(
-                fmt::format("{} AG and GA lines left out: their remote share belongs to no rank or "
-                            "to several, or a "
-                            "step does not print two of a kind for the rank",
-                            unattributed));
+            add_line(run.notes,
+                     "{} AG and GA lines left out: their remote share belongs to no rank or "
+                     "to several, or a "
+                     "step does not print two of a kind for the rank",
+                     unattributed);
         }
         const std::optional<SteadyBlocks> steady = steady_blocks(by_step);
         if (!steady) {
@@ -223,10 +226,10 @@ private:
         } else {
             run.routing = Routing{run.ranks, run.experts, {}, steady->totals};
             if (steady->agreeing < steady->steps) {
-                run.notes.push_back(
-                    fmt::format("routing varies or is not stated in every step: {} of {} steady "
-                                "steps have the blocks kept",
-                                steady->agreeing, steady->steps));
+                add_line(run.notes,
+                         "routing varies or is not stated in every step: {} of {} steady "
+                         "steps have the blocks kept",
+                         steady->agreeing, steady->steps);
             }
         }
         steps_.clear();

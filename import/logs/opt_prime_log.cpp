@@ -8,6 +8,8 @@
 
 #include "import/logs/dialects.h"
 #include "model/base/errors.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/plain_text.h"
 
 namespace stepcast {
@@ -48,8 +50,8 @@ public:
         votes_.clear();
     }
     [[nodiscard]] std::optional<int> owner(const Key& key) const {
-        const auto found = owner_.find(key);
-        return found == owner_.end() ? std::nullopt : std::optional(found->second);
+        const auto found = value_in(owner_, key);
+        return found ? std::optional(*found) : std::nullopt;
     }
     [[nodiscard]] int layers_of(int rank) const {
         return layers_.contains(rank) ? layers_.at(rank) : 0;
@@ -219,13 +221,13 @@ private:
 
     // A step with only some of a stage's layers gets no sum; notes this.
     void check_complete(int rank) {
-        const auto stage = stages_.find(rank);
-        if (stage == stages_.end() || stage->second.layers == owners_.layers_of(rank)) return;
+        const auto stage = value_in(stages_, rank);
+        if (!stage || stage->layers == owners_.layers_of(rank)) return;
         if (log_.run.notes.size() < 8)
-            log_.run.notes.push_back(fmt::format(
-                "{}:{}: rank {} names {} of its {} layers in step {}; no sum of that step",
-                log_.path, log_.run.last_line, rank, stage->second.layers, owners_.layers_of(rank),
-                stage->second.step));
+            add_line(log_.run.notes,
+                     "{}:{}: rank {} names {} of its {} layers in step {}; no sum of that step",
+                     log_.path, log_.run.last_line, rank, stage->layers, owners_.layers_of(rank),
+                     stage->step);
     }
 
     void apply_layer(const Event& event) {
@@ -248,14 +250,14 @@ private:
     // first such line is not of the first step, it also covers the steps before, so it is no
     // sample.
     void apply_batch(const Event& event) {
-        const auto last = stages_.find(last_rank_);
+        const auto last = value_in(stages_, last_rank_);
         if (batch_step_ < 0) {
-            batch_step_ = last == stages_.end() ? event.step : last->second.step;
+            batch_step_ = last ? last->step : event.step;
             if (batch_step_ > 1) {
-                log_.run.notes.push_back(
-                    fmt::format("{}:{}: the first ms/batch spans the steps up to {}, set-up "
-                                "included; it is no sample of one",
-                                log_.path, event.line, batch_step_));
+                add_line(log_.run.notes,
+                         "{}:{}: the first ms/batch spans the steps up to {}, set-up "
+                         "included; it is no sample of one",
+                         log_.path, event.line, batch_step_);
                 return;
             }
         } else {
@@ -271,8 +273,8 @@ private:
         log_.run.model = model_of(kind_, parameters_);
         if (log_.run.ranks == 0) log_.run.ranks = last_rank_ + 1;
         if (orphans_ > 0)
-            log_.run.notes.push_back(
-                fmt::format("{} layer lines left out: nothing says whose they are", orphans_));
+            add_line(log_.run.notes, "{} layer lines left out: nothing says whose they are",
+                     orphans_);
         for (const auto& [rank, stage] : stages_) check_complete(rank);
         log_.close(events_ > 0);
         waiting_.clear();

@@ -8,6 +8,7 @@
 
 #include "import/logs/import.h"
 #include "measured/medians.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/records/measurement_file.h"
 
@@ -102,8 +103,7 @@ std::optional<Routing> recorded_routing(const std::vector<Sample>& rows) {
             as_int(std::lround(row.value));
         seen[2 * rank + (blocks ? 0 : 1)] = true;
     }
-    return routing && std::find(seen.begin(), seen.end(), false) == seen.end() ? routing
-                                                                               : std::nullopt;
+    return routing && !contains(seen, false) ? routing : std::nullopt;
 }
 
 std::string too_few_steps(const std::string& run, int last_step) {
@@ -142,7 +142,7 @@ Summaries summaries(const std::vector<Sample>& samples) {
         if (std::string why = too_few_steps(run.front().run_id, last); !why.empty())
             result.refused.push_back(std::move(why));
         else
-            std::ranges::move(medians_of(std::move(run), last), std::back_inserter(result.rows));
+            append(result.rows, medians_of(std::move(run), last));
     }
     return result;
 }

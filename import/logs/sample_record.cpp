@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 
 namespace stepcast {
 namespace {
@@ -20,7 +21,7 @@ constexpr std::size_t most_kept = std::size_t{1} << 20;  // 16 MiB
 }  // namespace
 
 std::uint16_t SampleRecord::phase(std::string_view name, std::string_view unit) {
-    for (std::size_t i = 0; i < phases_.size(); ++i)
+    for (const std::size_t i : indices_of(phases_))
         if (phases_[i].name == name) return static_cast<std::uint16_t>(i);
     if (phases_.size() == std::numeric_limits<std::uint16_t>::max())
         throw ConfigError(

@@ -15,8 +15,11 @@
 #include "import/logs/opt_prime_log.h"
 #include "model/base/csv.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/base/refuse.h"
+#include "model/base/text_search.h"
 #include "model/experiment.h"
 
 namespace stepcast {
@@ -27,7 +30,7 @@ void OpenRun::close(bool any) {
         if (run.run_id.empty()) {
             run.run_id = fmt::format("{}-{}", std::filesystem::path(path).stem().string(), closed);
             for (const std::string& part : {run.system, run.model})
-                if (!part.empty() && part.find('/') == std::string::npos) run.run_id += "-" + part;
+                if (!part.empty() && !has(part, '/')) run.run_id += "-" + part;
         }
         take(std::move(run), record);
     }
@@ -134,20 +137,20 @@ struct Unrecognised {
                              const std::vector<LogPattern>& patterns) {
     std::string names;
     for (const LogPattern& one : patterns) names += ", " + one.name;
-    throw ConfigError(
-        fmt::format("{}: not a log that stepcast recognises: looked through {} lines for "
-                    "\"[Benchmark] ..\" or \"STEP-0: step_time "
-                    "= "
-                    "..\" (moe-steps, moe-phases), \"[rank:0 stage:0] .. forward time\" "
-                    "(opt-prime), \"time (ms) | forward: ..\" "
-                    "(deepspeed) and the lines of shipped patterns ({}), and found {}{}; another "
-                    "log is read with --format custom "
-                    "--pattern FILE, a file that describes its lines (docs/bring-your-files.md)",
-                    path, log.lines, names.empty() ? "none" : names.substr(2),
-                    log.signs.step     ? "STEP lines without the start of a run"
-                    : log.signs.phases ? "phase lines without a [Benchmark] line"
-                                       : "none of them",
-                    log.near));
+    refuse(
+        "{}: not a log that stepcast recognises: looked through {} lines for "
+        "\"[Benchmark] ..\" or \"STEP-0: step_time "
+        "= "
+        "..\" (moe-steps, moe-phases), \"[rank:0 stage:0] .. forward time\" "
+        "(opt-prime), \"time (ms) | forward: ..\" "
+        "(deepspeed) and the lines of shipped patterns ({}), and found {}{}; another "
+        "log is read with --format custom "
+        "--pattern FILE, a file that describes its lines (docs/bring-your-files.md)",
+        path, log.lines, names.empty() ? "none" : names.substr(2),
+        log.signs.step     ? "STEP lines without the start of a run"
+        : log.signs.phases ? "phase lines without a [Benchmark] line"
+                           : "none of them",
+        log.near);
 }
 
 // Recognises the dialect by lines that only it has; for a shipped pattern, sets `pattern` to its
@@ -199,7 +202,7 @@ std::vector<StepInput> read_inputs(const std::vector<std::string>& texts) {
     for (const std::string& text : texts) {
         const auto equals = text.find('=');
         StepInput& input = inputs.emplace_back(text.substr(0, equals));
-        if (equals == std::string::npos || std::ranges::find(keys, input.key) == keys.end())
+        if (equals == std::string::npos || !contains(keys, input.key))
             throw ConfigError("--input " + text +
                               ": expected KEY=VALUE or KEY=A,B,.. with a key of the experiment" +
                               did_you_mean(input.key, keys));
@@ -218,7 +221,7 @@ void add_inputs(const std::vector<StepInput>& inputs, SampleRecord& samples) {
     const int first = samples.first_step();
     for (const StepInput& input : inputs) {
         const std::uint16_t key = samples.phase(input.key, "1");
-        for (std::size_t i = 0; i < input.values.size(); ++i)
+        for (const std::size_t i : indices_of(input.values))
             samples.add(key, -1, input.values.size() == 1 ? -1 : first + as_int(i),
                         input.values[i]);
     }

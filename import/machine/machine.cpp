@@ -12,7 +12,11 @@
 #include "measured/read.h"
 #include "model/base/characters.h"
 #include "model/base/errors.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
+#include "model/base/refuse.h"
+#include "model/base/text_search.h"
 #include "model/experiment.h"
 #include "model/input/fields.h"
 #include "model/input/presets.h"
@@ -89,7 +93,7 @@ KnownDevice variant_with(const KnownDevice& usual, const std::function<bool(Byte
 
 Device device_of_pci(const std::string& id) {
     for (const KnownDevice& device : known_devices())
-        if (std::ranges::find(device.pci, id) != device.pci.end()) return device;
+        if (contains(device.pci, id)) return device;
     return std::nullopt;
 }
 
@@ -205,29 +209,29 @@ void lay_mesh(const Machine& m, const KnownDevice& device, BytesPerSecond pcie, 
         if (links > 0) least = std::min(least, links), most = std::max(most, links);
     const bool whole = joined == static_cast<long>(m.joints.size());
     if (!whole && !mesh_connected(c)) c.intra.host_bandwidth = pcie;
-    report.push_back(fmt::format(
+    add_line(
+        report,
         "links: direct, without a switch, between {} of {} pairs of GPUs: {} a pair, {} a GPU{}",
         joined, m.joints.size(), span_of(least * device.nvlink, most * device.nvlink),
         to_string(c.intra.bandwidth),
         whole ? ""
         : c.intra.host_bandwidth > BytesPerSecond(0)
             ? "; others reach each other through the host"
-            : "; others reach each other over a third GPU"));
+            : "; others reach each other over a third GPU");
 }
 
 void warn_of_links(const Machine& m, const KnownDevice& device, const Cluster& known, Fabric fabric,
                    std::vector<std::string>& report) {
     if (fabric == Fabric::nvlink_mesh || m.paired()) return;
     if (m.nvlinks == 0 && device.nvlinks > 0)
-        report.push_back(
-            fmt::format("warning: 0 NVLinks of a GPU, where {} has {}: another GPU (--gpu)? "
-                        "nvidia-smi topo -mp shows none, topo -m does",
-                        known.gpu.name, device.nvlinks));
+        add_line(report,
+                 "warning: 0 NVLinks of a GPU, where {} has {}: another GPU (--gpu)? "
+                 "nvidia-smi topo -mp shows none, topo -m does",
+                 known.gpu.name, device.nvlinks);
     else if (m.nvlinks != device.nvlinks && (device.bridged == 0 || m.nvlinks != device.bridged))
-        report.push_back(
-            fmt::format("warning: {} NVLinks of a GPU, where {} has {}: another GPU (--gpu)?",
-                        m.nvlinks, known.gpu.name, device.nvlinks));
-    if (fabric == Fabric::nvswitch && std::ranges::find(m.joints, 0.0) != m.joints.end())
+        add_line(report, "warning: {} NVLinks of a GPU, where {} has {}: another GPU (--gpu)?",
+                 m.nvlinks, known.gpu.name, device.nvlinks);
+    if (fabric == Fabric::nvswitch && contains(m.joints, 0.0))
         report.push_back(
             "warning: more NVLinks than a GPU has, but not between all pairs: taken as one switch, "
             "which is too fast for the others");
@@ -252,7 +256,7 @@ void lay_node(const Machine& m, const KnownDevice& device, const Cluster& known,
               std::vector<std::string>& report) {
     c.fabric = fabric_of(m, device);
     Machine laid = m;
-    const bool gaps = std::ranges::find(m.joints, 0.0) != m.joints.end();
+    const bool gaps = contains(m.joints, 0.0);
     if (auto links = links_of_islands(m); c.fabric == Fabric::nvswitch && gaps && !links.empty()) {
         c.fabric = Fabric::nvlink_mesh;
         laid.joints = std::move(links);
@@ -299,15 +303,15 @@ bool alike(double a, double b) { return std::abs(a - b) <= 0.1 * b; }
             ": no preset has its datasheet; expected a device of these (stepcast list presets), or "
             "a cluster file with gpu.peak, gpu.memory and gpu.memory_bandwidth written by hand");
     const std::string from = m.from.empty() ? name : m.from.front();
-    if (from.find("xGMI") != std::string::npos)
+    if (has(from, "xGMI"))
         throw ConfigError(
             from +
             ": which GPU is not stated; expected --gpu NAME, for example --gpu MI300X, or the "
             "output of rocm-smi --showproductname or lspci -nn as well");
-    throw ConfigError(
-        fmt::format("{}: which GPU is not stated ({} NVLinks, sm {}{}); expected --gpu NAME, for "
-                    "example --gpu H100, or the output of nvidia-smi -q -x or lspci -nn as well",
-                    from, m.nvlinks, m.sm, m.pci.empty() ? "" : ", PCI " + m.pci));
+    refuse(
+        "{}: which GPU is not stated ({} NVLinks, sm {}{}); expected --gpu NAME, for "
+        "example --gpu H100, or the output of nvidia-smi -q -x or lspci -nn as well",
+        from, m.nvlinks, m.sm, m.pci.empty() ? "" : ", PCI " + m.pci);
 }
 
 }  // namespace
@@ -354,8 +358,8 @@ void Machine::count_devices(int listed, const std::string& path) {
         gpus = listed;
         links_told = false;
     } else if (gpus != listed) {
-        notes.push_back(fmt::format("{}: {} GPUs, where another file has {}, which are taken", path,
-                                    listed, gpus));
+        add_line(notes, "{}: {} GPUs, where another file has {}, which are taken", path, listed,
+                 gpus);
     }
 }
 
@@ -367,11 +371,11 @@ void check_memory(const Machine& m, const Cluster& known, const std::string& gpu
     const std::string told = !gpu.empty() ? gpu : m.gpu;
     const auto size = gigabytes_in(told);
     if (!size || m.memory > Bytes(0) || is_called(known.gpu.memory, *size)) return;
-    throw ConfigError(fmt::format(
+    refuse(
         "--gpu {}: no datasheet is known of one with {:.0f} GB; {} of {} has {}. Expected a name "
         "with that memory, or "
         "a cluster file with preset = \"{}\", gpu.name, gpu.memory and gpu.memory_bandwidth",
-        told, *size, known.gpu.name, known.name, to_string(known.gpu.memory), known.name));
+        told, *size, known.gpu.name, known.name, to_string(known.gpu.memory), known.name);
 }
 
 }  // namespace
@@ -390,16 +394,15 @@ MachineFile cluster_of_machine(const Machine& m, const std::string& name, const 
     c.gpus_per_node = m.gpus;
     if (m.memory > Bytes(0)) c.gpu.memory = m.memory;
     if (!alike(c.gpu.memory.si(), known.gpu.memory.si()))
-        file.report.push_back(fmt::format(
-            "assumed: memory of {} at the rate of {}, which has {}; gpu.memory_bandwidth",
-            to_string(c.gpu.memory), known.gpu.name, to_string(known.gpu.memory)));
+        add_line(file.report,
+                 "assumed: memory of {} at the rate of {}, which has {}; gpu.memory_bandwidth",
+                 to_string(c.gpu.memory), known.gpu.name, to_string(known.gpu.memory));
     lay_links(m, *device, known, c, file.report);
     const bool measured = known.fitted || !known.inherits.empty();
     const bool same = measured && c.fabric == known.fabric && c.intra.mesh == known.intra.mesh &&
                       c.gpus_per_node == known.gpus_per_node &&
                       alike(c.intra.bandwidth.si(), known.intra.bandwidth.si());
-    file.report.push_back(
-        fmt::format("device: {} by its datasheet: {}{}", known.gpu.name, known.name, how));
+    add_line(file.report, "device: {} by its datasheet: {}{}", known.gpu.name, known.name, how);
     c.source = fmt::format("{}datasheet: {}", m.from.empty() ? "" : "described by its own files; ",
                            known.name);
     std::string head;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,8 +11,11 @@
 #include "import/machine/machine.h"
 #include "import/machine/smi_listings.h"
 #include "model/base/errors.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/base/refuse.h"
 #include "model/base/text_search.h"
 
 namespace stepcast {
@@ -31,7 +33,7 @@ pugi::xml_document parse(const std::string& text, const std::string& path) {
                        text.begin() + std::min<std::ptrdiff_t>(
                                           result.offset, static_cast<std::ptrdiff_t>(text.size())),
                        '\n');
-        throw ConfigError(fmt::format("{}:{}: {}", path, line, result.description()));
+        refuse("{}:{}: {}", path, line, result.description());
     }
     return document;
 }
@@ -103,8 +105,7 @@ void add_gpu(const pugi::xml_node& gpu, const std::string& path, Walk& w) {
                                link.attribute("count").as_int()});
     }
     if (links < 0 || links > most_nvlinks)
-        throw ConfigError(
-            fmt::format("{}: {} NVLinks of a GPU; expected at most {}", path, links, most_nvlinks));
+        refuse("{}: {} NVLinks of a GPU; expected at most {}", path, links, most_nvlinks);
     w.links = std::max(w.links, as_int(links));
 }
 
@@ -127,7 +128,7 @@ void walk(const pugi::xml_node& node, int depth, const std::string& path, Walk& 
 // one.
 void join_peers(const Walk& w, const std::string& path, Machine& machine) {
     if (w.to_switch || w.peers.empty()) return;
-    for (std::size_t a = 0; a < w.addresses.size(); ++a)
+    for (const std::size_t a : indices_of(w.addresses))
         for (std::size_t b = a + 1; b < w.addresses.size(); ++b) {
             int there = 0, back = 0;
             for (const auto& [from, to, links] : w.peers) {
@@ -197,19 +198,18 @@ void read_nccl_topology(const std::string& text, const std::string& path, Machin
         machine.notes.push_back(path +
                                 ": a template without gpu, net and nvlink elements: NVLink and NIC "
                                 "speed are not stated");
-    machine.from.push_back(fmt::format(
-        "{}: {} GPUs{}, {}, PCIe {}, {} NICs ({}), {} sockets", path, w.gpus,
-        machine.sm ? fmt::format(" of sm {}", w.sm) : "",
-        w.links ? fmt::format("{} {} a GPU {}", w.links, w.amd ? "xGMI links" : "NVLinks",
-                              w.to_switch ? "to a switch" : "to other GPUs")
-        : w.amd ? "no xGMI stated"
-                : "no NVLink stated",
-        to_string(machine.pcie), machine.nics,
-        w.speeds.empty() ? "speed not stated" : to_string(machine.nic), cpus));
+    add_line(machine.from, "{}: {} GPUs{}, {}, PCIe {}, {} NICs ({}), {} sockets", path, w.gpus,
+             machine.sm ? fmt::format(" of sm {}", w.sm) : "",
+             w.links ? fmt::format("{} {} a GPU {}", w.links, w.amd ? "xGMI links" : "NVLinks",
+                                   w.to_switch ? "to a switch" : "to other GPUs")
+             : w.amd ? "no xGMI stated"
+                     : "no NVLink stated",
+             to_string(machine.pcie), machine.nics,
+             w.speeds.empty() ? "speed not stated" : to_string(machine.nic), cpus);
 }
 
 void read_nvidia_smi(const std::string& text, const std::string& path, Machine& machine) {
-    if (text.find('<') == std::string::npos || text[text.find_first_not_of(" \t\r\n")] != '<')
+    if (!has(text, '<') || text[text.find_first_not_of(" \t\r\n")] != '<')
         return read_smi_text(text, path, machine);
     const auto document = parse(text, path);
     const auto log = document.child("nvidia_smi_log");
@@ -226,8 +226,7 @@ void read_nvidia_smi(const std::string& text, const std::string& path, Machine& 
         if (gpus++ == 0)
             machine.gpu = name;
         else if (name != machine.gpu)
-            machine.notes.push_back(
-                fmt::format("{}: {} and {}; the first is taken", path, name, machine.gpu));
+            add_line(machine.notes, "{}: {} and {}; the first is taken", path, name, machine.gpu);
         const std::string memory = gpu.child("fb_memory_usage").child("total").text().as_string();
         if (const long mib = std::atol(memory.c_str()); mib > 0)
             machine.memory = Bytes(real(mib) * 1048576);
@@ -235,10 +234,8 @@ void read_nvidia_smi(const std::string& text, const std::string& path, Machine& 
     if (gpus == 0) throw ConfigError(path + ": no GPU in it");
     machine.count_devices(gpus, path);
     if (parted > 0)
-        machine.notes.push_back(
-            fmt::format("{}: MIG parts {} of the GPUs; they are taken whole", path, parted));
-    machine.from.push_back(
-        fmt::format("{}: {} x {}, {}", path, gpus, machine.gpu, to_string(machine.memory)));
+        add_line(machine.notes, "{}: MIG parts {} of the GPUs; they are taken whole", path, parted);
+    add_line(machine.from, "{}: {} x {}, {}", path, gpus, machine.gpu, to_string(machine.memory));
 }
 
 }  // namespace stepcast

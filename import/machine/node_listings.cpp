@@ -11,8 +11,11 @@
 #include "import/machine/machine.h"
 #include "model/base/characters.h"
 #include "model/base/errors.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/base/refuse.h"
 #include "model/base/text_search.h"
 
 namespace stepcast {
@@ -76,8 +79,8 @@ Matrix read_matrix(const std::string& text, const std::string& path) {
         if (m.columns.empty()) {
             m.columns.assign(words.begin(), std::ranges::find_first_of(words, beside));
             if (m.columns.size() > most_columns)
-                throw ConfigError(fmt::format("{}:{}: {} columns; expected at most {}", path,
-                                              number, m.columns.size(), most_columns));
+                refuse("{}:{}: {} columns; expected at most {}", path, number, m.columns.size(),
+                       most_columns);
             continue;
         }
         auto rest = line.substr(line.find(words[0]) + words[0].size());
@@ -85,23 +88,21 @@ Matrix read_matrix(const std::string& text, const std::string& path) {
         while (row.size() < m.columns.size()) {
             row.push_back(take_cell(rest));
             if (nvlinks_in(row.back()) > most_nvlinks)
-                throw ConfigError(
-                    fmt::format("{}:{}: {} of {}; expected at most {} NVLinks of a GPU", path,
-                                number, row.back(), words[0], most_nvlinks));
+                refuse("{}:{}: {} of {}; expected at most {} NVLinks of a GPU", path, number,
+                       row.back(), words[0], most_nvlinks);
             if (row.back().empty())
-                throw ConfigError(
-                    fmt::format("{}:{}: column {} of {} is no link; expected X, NV#, PIX, PXB, "
-                                "PHB, NODE or SYS",
-                                path, number, m.columns[row.size() - 1], words[0]));
+                refuse(
+                    "{}:{}: column {} of {} is no link; expected X, NV#, PIX, PXB, "
+                    "PHB, NODE or SYS",
+                    path, number, m.columns[row.size() - 1], words[0]);
         }
         const auto left = words_of(rest, " \t");
         if (left.size() > 1 && left[1] != "N/A") m.numa.insert(left[1]);
     }
     const auto gpus = as_index(std::ranges::count_if(m.columns, is_gpu));
     if (m.rows.empty() || m.rows.size() != gpus)
-        throw ConfigError(
-            fmt::format("{}: {} rows for {} GPUs; expected the whole matrix of nvidia-smi topo -m",
-                        path, m.rows.size(), gpus));
+        refuse("{}: {} rows for {} GPUs; expected the whole matrix of nvidia-smi topo -m", path,
+               m.rows.size(), gpus);
     return m;
 }
 
@@ -117,10 +118,10 @@ void read_links(const Matrix& m, Machine& machine) {
         }
     // More links than any GPU has lead to a switch.
     if (least > 0 && least < machine.nvlinks && machine.joint_links() > most_of_one)
-        machine.notes.push_back(
-            fmt::format("some pairs are joined by NV{} only, others by NV{}: links are down; all "
-                        "are taken for NV{}",
-                        least, machine.nvlinks, machine.nvlinks));
+        add_line(machine.notes,
+                 "some pairs are joined by NV{} only, others by NV{}: links are down; all "
+                 "are taken for NV{}",
+                 least, machine.nvlinks, machine.nvlinks);
 }
 
 // The NICs nearest to a GPU carry its traffic: those behind a common switch, else (as in a virtual
@@ -130,7 +131,7 @@ void read_nics(const Matrix& m, Machine& machine) {
     for (const auto& near :
          {std::set<std::string>{"PIX", "PXB"}, {"PHB"}, {"NODE"}, {"SYS", "SOC"}}) {
         machine.nics = machine.other_nics = 0;
-        for (std::size_t c = 0; c < m.columns.size(); ++c) {
+        for (const std::size_t c : indices_of(m.columns)) {
             if (is_gpu(m.columns[c])) continue;
             const bool near_gpu =
                 std::ranges::any_of(m.rows, [&](const auto& row) { return near.contains(row[c]); });
@@ -138,10 +139,10 @@ void read_nics(const Matrix& m, Machine& machine) {
         }
         if (machine.nics == 0) continue;
         if (!near.contains("PIX"))
-            machine.notes.push_back(
-                fmt::format("no NIC is behind a PCIe switch with a GPU: the {} joined by {} are "
-                            "taken for the GPUs'",
-                            machine.nics, *near.rbegin()));
+            add_line(machine.notes,
+                     "no NIC is behind a PCIe switch with a GPU: the {} joined by {} are "
+                     "taken for the GPUs'",
+                     machine.nics, *near.rbegin());
         return;
     }
 }
@@ -149,8 +150,7 @@ void read_nics(const Matrix& m, Machine& machine) {
 }  // namespace
 
 void read_topology_matrix(const std::string& text, const std::string& path, Machine& machine) {
-    if (text.find("topo -mp") != std::string::npos ||
-        text.find("topo --matrix_pci") != std::string::npos)
+    if (has(text, "topo -mp") || has(text, "topo --matrix_pci"))
         throw ConfigError(
             path + ": nvidia-smi topo -mp, which leaves NVLinks out; expected nvidia-smi topo -m");
     const Matrix m = read_matrix(text, path);
@@ -159,16 +159,16 @@ void read_topology_matrix(const std::string& text, const std::string& path, Mach
     read_links(m, machine);
     read_nics(m, machine);
     machine.numa_nodes = as_int(m.numa.size());
-    const bool some = std::ranges::find(machine.joints, 0.0) != machine.joints.end();
-    machine.from.push_back(
-        fmt::format("{}: {} GPUs, {}; {} NICs beside GPUs, {} far from all (storage, management); "
-                    "{} NUMA nodes",
-                    path, machine.gpus,
-                    machine.nvlinks == 0 ? "no NVLink"
-                    : machine.paired()   ? fmt::format("pairs joined by NV{}", machine.nvlinks)
-                    : some               ? fmt::format("some joined by up to NV{}", machine.nvlinks)
-                                         : fmt::format("all pairs NV{}", machine.nvlinks),
-                    machine.nics, machine.other_nics, machine.numa_nodes));
+    const bool some = contains(machine.joints, 0.0);
+    add_line(machine.from,
+             "{}: {} GPUs, {}; {} NICs beside GPUs, {} far from all (storage, management); "
+             "{} NUMA nodes",
+             path, machine.gpus,
+             machine.nvlinks == 0 ? "no NVLink"
+             : machine.paired()   ? fmt::format("pairs joined by NV{}", machine.nvlinks)
+             : some               ? fmt::format("some joined by up to NV{}", machine.nvlinks)
+                                  : fmt::format("all pairs NV{}", machine.nvlinks),
+             machine.nics, machine.other_nics, machine.numa_nodes);
 }
 
 // ---- lspci: which GPU, how many, and which network cards. It tells no link and no speed.
@@ -229,8 +229,7 @@ void read_lspci(const std::string& text, const std::string& path, Machine& machi
     PciDevices found;
     for (std::string line; std::getline(lines, line);)
         if (const auto other = found.take(line); !other.empty())
-            machine.notes.push_back(
-                fmt::format("{}: {} and {}; the first is taken", path, other, found.name));
+            add_line(machine.notes, "{}: {} and {}; the first is taken", path, other, found.name);
     if (found.gpus == 0)
         throw ConfigError(
             path + ": no GPU of NVIDIA or AMD in it; expected the output of lspci of a GPU node");
@@ -241,11 +240,11 @@ void read_lspci(const std::string& text, const std::string& path, Machine& machi
     const auto in_brackets = [](const std::string& what) {
         return what.empty() ? "" : " (" + what + ")";
     };
-    machine.from.push_back(fmt::format(
-        "{}: {} x {}{}{}{}", path, found.gpus, found.name, in_brackets(found.number),
+    add_line(
+        machine.from, "{}: {} x {}{}{}{}", path, found.gpus, found.name, in_brackets(found.number),
         found.nics > 0 ? fmt::format(", {} network ports{}", found.nics, in_brackets(found.nic))
                        : "",
-        found.switches > 0 ? fmt::format(", {} NVSwitches", found.switches) : ""));
+        found.switches > 0 ? fmt::format(", {} NVSwitches", found.switches) : "");
 }
 
 }  // namespace stepcast

@@ -1,7 +1,6 @@
 #include "import/machine/smi_listings.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -9,8 +8,11 @@
 #include "import/machine/machine.h"
 #include "model/base/characters.h"
 #include "model/base/errors.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/base/refuse.h"
 #include "model/base/text_search.h"
 
 namespace stepcast {
@@ -73,8 +75,8 @@ void read_smi_text(const std::string& text, const std::string& path, Machine& ma
             if (gpus++ == 0)
                 machine.gpu = name;
             else if (name != machine.gpu)
-                machine.notes.push_back(
-                    fmt::format("{}: {} and {}; the first is taken", path, name, machine.gpu));
+                add_line(machine.notes, "{}: {} and {}; the first is taken", path, name,
+                         machine.gpu);
         }
         if (has_all(line, {"MIG", "Device"})) ++parted;
         if (const long mib = mebibytes(line, below_memory && has(line, "Total"));
@@ -89,14 +91,13 @@ void read_smi_text(const std::string& text, const std::string& path, Machine& ma
                           "-q -x of a node with its driver");
     machine.count_devices(gpus, path);
     if (machine.gpu.ends_with("..."))
-        machine.notes.push_back(fmt::format(
-            "{}: nvidia-smi cut the name to \"{}\"; --gpu or nvidia-smi -L show it whole", path,
-            machine.gpu));
+        add_line(machine.notes,
+                 "{}: nvidia-smi cut the name to \"{}\"; --gpu or nvidia-smi -L show it whole",
+                 path, machine.gpu);
     if (parted > 0)
         machine.notes.push_back(path + ": MIG parts some of the GPUs; they are taken whole");
-    machine.from.push_back(
-        fmt::format("{}: {} x {}{}", path, gpus, machine.gpu,
-                    machine.memory > Bytes(0) ? ", " + to_string(machine.memory) : ""));
+    add_line(machine.from, "{}: {} x {}{}", path, gpus, machine.gpu,
+             machine.memory > Bytes(0) ? ", " + to_string(machine.memory) : "");
 }
 
 namespace {
@@ -118,16 +119,13 @@ Table table_below(const std::string& text, std::string_view title, const std::st
             columns = words;
             continue;
         }
-        if (words.size() != columns.size() + 1 ||
-            std::ranges::find(columns, words[0]) == columns.end())
-            break;
+        if (words.size() != columns.size() + 1 || !contains(columns, words[0])) break;
         words.erase(words.begin());
         table.push_back(std::move(words));
     }
     if (table.empty() || table.size() != columns.size())
-        throw ConfigError(
-            fmt::format("{}: {} rows below \"{}\" for {} GPUs; expected the whole table", path,
-                        table.size(), title, columns.size()));
+        refuse("{}: {} rows below \"{}\" for {} GPUs; expected the whole table", path, table.size(),
+               title, columns.size());
     return table;
 }
 
@@ -165,15 +163,14 @@ void read_rocm_smi(const std::string& text, const std::string& path, Machine& ma
     machine.gpus = as_int(types.size());
     bool told_links = false;
     int far = 0;
-    for (std::size_t a = 0; a < types.size(); ++a)
+    for (const std::size_t a : indices_of(types))
         for (std::size_t b = a + 1; b < types.size(); ++b) {
             const std::string& type = types[a][b];
             const bool xgmi = type == "XGMI",
                        direct = hops.size() != types.size() || hops[a][b] == "1";
             if (!is_link(type))
-                throw ConfigError(fmt::format(
-                    "{}: \"{}\" between GPU{} and GPU{} is no link; expected XGMI or PCIE", path,
-                    type, a, b));
+                refuse("{}: \"{}\" between GPU{} and GPU{} is no link; expected XGMI or PCIE", path,
+                       type, a, b);
             const bool joined = xgmi && direct;
             far += xgmi && !direct ? 1 : 0;
             told_links |= joined;
@@ -186,10 +183,10 @@ void read_rocm_smi(const std::string& text, const std::string& path, Machine& ma
         machine.notes.push_back(
             path + ": one xGMI link between each two GPUs assumed; the number is not stated");
     if (far > 0)
-        machine.notes.push_back(
-            fmt::format("{}: {} pairs reach each other over xGMI in several hops", path, far));
-    machine.from.push_back(fmt::format("{}: {} GPUs, {}", path, machine.gpus,
-                                       told_links ? "xGMI between them" : "no xGMI"));
+        add_line(machine.notes, "{}: {} pairs reach each other over xGMI in several hops", path,
+                 far);
+    add_line(machine.from, "{}: {} GPUs, {}", path, machine.gpus,
+             told_links ? "xGMI between them" : "no xGMI");
 }
 
 std::string other_listing(const std::string& text) {

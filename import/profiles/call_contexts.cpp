@@ -9,6 +9,7 @@
 
 #include "import/profiles/profiled_steps.h"
 #include "import/profiles/trace_records.h"
+#include "model/base/text_search.h"
 
 namespace stepcast {
 namespace {
@@ -40,9 +41,8 @@ std::optional<ProfilePhase> phase_in_words(std::string_view range) {
 ProfilePhase phase_below(std::string_view name, ProfilePhase outer) {
     if (name.starts_with("Optimizer.step")) return ProfilePhase::optimizer;
     if (name.starts_with("autograd::engine::evaluate_function"))
-        return name.find("CheckpointFunctionBackward") == std::string_view::npos
-                   ? ProfilePhase::backward
-                   : ProfilePhase::recompute;
+        return !has(name, "CheckpointFunctionBackward") ? ProfilePhase::backward
+                                                        : ProfilePhase::recompute;
     return phase_in_words(name).value_or(outer);
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <set>
 
 #include <fmt/format.h>
@@ -11,7 +10,9 @@
 #include "import/profiles/profile_times.h"
 #include "measured/medians.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
+#include "model/base/refuse.h"
 #include "model/records/measurements.h"
 
 namespace stepcast {
@@ -64,10 +65,10 @@ public:
             for (const auto& [rank, calls] : held)
                 if (!agree(call_of(job_[rank], *calls[k]), call_of(job_[first_rank], *first[k]))) {
                     if (told)
-                        throw ConfigError(
-                            fmt::format("{}: call {} of process group \"{}\" is not that of {}; "
-                                        "expected traces of one job, the same steps",
-                                        job_[rank].path, k, call.group, job_[first_rank].path));
+                        refuse(
+                            "{}: call {} of process group \"{}\" is not that of {}; "
+                            "expected traces of one job, the same steps",
+                            job_[rank].path, k, call.group, job_[first_rank].path);
                     common = 0;
                     break;
                 }
@@ -172,7 +173,7 @@ std::string collective_kind(const CollectiveCall& call) {
 
 Meetings meetings_of(const std::vector<Profile>& ranks) {
     std::map<std::string, std::map<std::size_t, Sequence>> held;  // by sequence, by rank
-    for (std::size_t r = 0; r < ranks.size(); ++r)
+    for (const std::size_t r : indices_of(ranks))
         for (const DeviceSpan& span : ranks[r].spans)
             if (span.kind == SpanKind::communication && span.collective >= 0)
                 held[sequence_of(call_of(ranks[r], span), r)][r].push_back(&span);
@@ -196,7 +197,7 @@ std::vector<CollectiveTimes> collective_times(const std::vector<Profile>& ranks)
     if (ranks.empty()) return {};
     const Meetings meetings = meetings_of(ranks);
     std::map<decltype(alike(CollectiveCall())), AlikeCalls> sums;
-    for (std::size_t r = 0; r < ranks.size(); ++r)
+    for (const std::size_t r : indices_of(ranks))
         for (const DeviceSpan& span : ranks[r].spans) {
             if (span.kind != SpanKind::communication || span.collective < 0) continue;
             const CollectiveCall& call = call_of(ranks[r], span);

@@ -17,8 +17,11 @@
 #include "import/profiles/trace_records.h"
 #include "model/base/csv.h"
 #include "model/base/errors.h"
+#include "model/base/lines.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/base/refuse.h"
+#include "model/base/text_search.h"
 
 namespace stepcast {
 namespace {
@@ -50,16 +53,16 @@ std::string milliseconds(Seconds time) { return fmt::format("{:.3f} ms", time.si
 
 void describe(const Profile& p, std::vector<std::string>& report) {
     const DeviceTimes t = device_times(p);
-    report.push_back(
-        fmt::format("{}: rank {}{}, {}; {} events, {} kernels, {} steps", p.path, p.rank,
-                    p.ranks > 0 ? fmt::format(" of {}", p.ranks) : "",
-                    p.device.name.empty() ? "device not named" : plain_text(p.device.name, ""),
-                    p.counts.events, p.counts.kernels, p.steps.size()));
-    report.push_back(fmt::format(
+    add_line(report, "{}: rank {}{}, {}; {} events, {} kernels, {} steps", p.path, p.rank,
+             p.ranks > 0 ? fmt::format(" of {}", p.ranks) : "",
+             p.device.name.empty() ? "device not named" : plain_text(p.device.name, ""),
+             p.counts.events, p.counts.kernels, p.steps.size());
+    add_line(
+        report,
         "  GPU: {} from first to last work, {} busy, {} idle; computing {}, communicating {} ({} "
         "exposed), copies {}",
         milliseconds(t.span), milliseconds(t.busy), milliseconds(t.idle), milliseconds(t.compute),
-        milliseconds(t.communication), milliseconds(t.exposed), milliseconds(t.copies)));
+        milliseconds(t.communication), milliseconds(t.exposed), milliseconds(t.copies));
     for (const std::string& note : p.notes) report.push_back("  " + note);
 }
 
@@ -77,7 +80,7 @@ std::vector<std::string> import_traces(const ProfileImport& request) {
     std::vector<PlannedFile> files =
         profile_tables(ranks, request.out, request.context.nodes, report);
     files.push_back({request.out, write_measurements(samples)});
-    report.push_back(fmt::format("{}: {} rows of steps and phases", request.out, samples.size()));
+    add_line(report, "{}: {} rows of steps and phases", request.out, samples.size());
     write_whole(files);
     return report;
 }
@@ -88,7 +91,7 @@ std::vector<std::string> import_benchmarks(const ProfileImport& request) {
     long rows = 0, left_out = 0;
     for (const std::string& path : request.paths) {
         const NcclTestsLog log = read_nccl_tests(path, request.context);
-        report.push_back(fmt::format("{}: nccl-tests, {} rows", path, log.rows.size()));
+        add_line(report, "{}: nccl-tests, {} rows", path, log.rows.size());
         for (const std::string& note : log.notes) report.push_back("  " + note);
         for (const NcclTestsRow& row : log.rows) {
             const CollectiveRow& r = row.out_of_place;
@@ -105,10 +108,10 @@ std::vector<std::string> import_benchmarks(const ProfileImport& request) {
         }
     }
     if (rows == 0)
-        throw ConfigError(fmt::format("{}: {} rows whose nodes are not stated; expected --nodes N",
-                                      request.paths.front(), left_out));
+        refuse("{}: {} rows whose nodes are not stated; expected --nodes N", request.paths.front(),
+               left_out);
     write_whole({{request.out, text}});
-    report.push_back(fmt::format("{}: {} rows of collectives", request.out, rows));
+    add_line(report, "{}: {} rows of collectives", request.out, rows);
     return report;
 }
 
@@ -131,22 +134,20 @@ std::vector<Profile> read_job(const std::vector<std::string>& paths,
             if (!p.rank_told) p.rank = unnamed++;
             describe(p, report);
             if (const auto [at, fresh] = by_rank.try_emplace(p.rank, std::move(p)); !fresh)
-                throw ConfigError(fmt::format(
-                    "{}: is rank {}, and so is {}; expected one trace a rank of one job", path,
-                    at->first, at->second.path));
+                refuse("{}: is rank {}, and so is {}; expected one trace a rank of one job", path,
+                       at->first, at->second.path);
         }
     std::vector<Profile> ranks;
     for (auto& [_, p] : by_rank) {
         if (!ranks.empty() && ranks.front().ranks != p.ranks)
-            throw ConfigError(
-                fmt::format("{}: {} ranks, but {} says {}; expected traces of one job", p.path,
-                            p.ranks, ranks.front().path, ranks.front().ranks));
+            refuse("{}: {} ranks, but {} says {}; expected traces of one job", p.path, p.ranks,
+                   ranks.front().path, ranks.front().ranks);
         ranks.push_back(std::move(p));
     }
     if (ranks.front().ranks > as_int(ranks.size()) && ranks.size() > 1)
-        report.push_back(fmt::format(
-            "{} of {} ranks are here: the transfer of a collective is the shortest of these",
-            ranks.size(), ranks.front().ranks));
+        add_line(report,
+                 "{} of {} ranks are here: the transfer of a collective is the shortest of these",
+                 ranks.size(), ranks.front().ranks);
     return ranks;
 }
 
@@ -167,8 +168,7 @@ std::vector<std::string> import_profiles(const ProfileImport& request) {
                               ": is an input itself; expected another file for --out");
     }
     if (paths.empty())
-        throw ConfigError(fmt::format("{}: holds no profile; expected traces, one a rank",
-                                      fmt::join(request.paths, ", ")));
+        refuse("{}: holds no profile; expected traces, one a rank", fmt::join(request.paths, ", "));
     if (request.format == "profile") return import_traces(request);
     const auto traces = std::ranges::count_if(paths, is_profile);
     if (traces == 0) return import_benchmarks(request);
@@ -183,9 +183,9 @@ bool is_communication(std::string_view kernel) {
         "nccl",    "multimem_", "one_shot_all_reduce", "two_shot_all_reduce", "cross_device_reduce",
         "nvshmem", "rccl",      "deep_ep::",           "allreduce_fusion",    "quickreduce",
         "mscclpp"};
-    if (kernel.starts_with("nccl") && kernel.find("Kernel") == std::string_view::npos) return false;
+    if (kernel.starts_with("nccl") && !has(kernel, "Kernel")) return false;
     for (const std::string_view word : words)
-        if (kernel.find(word) != std::string_view::npos) return true;
+        if (has(kernel, word)) return true;
     return false;
 }
 

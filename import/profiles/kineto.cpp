@@ -14,7 +14,10 @@
 #include "import/profiles/trace_events.h"
 #include "import/profiles/trace_records.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
+#include "model/base/refuse.h"
+#include "model/base/text_search.h"
 
 namespace stepcast {
 namespace {
@@ -252,7 +255,7 @@ private:
         }
         r_.begins_and_ends += e.ph == "B" ? 1 : 0;
         if (e.ph == "M" && e.name == "process_name")
-            r_.of_xla = r_.of_xla || trace.json.find("\"/device:") != std::string_view::npos;
+            r_.of_xla = r_.of_xla || has(trace.json, "\"/device:");
         // In old traces allocations have no category.
         if (e.category == Category::other && e.ph == "i" && e.name == "[memory]")
             e.category = Category::memory;
@@ -345,8 +348,7 @@ private:
     // Similar calls share one entry. Beyond more kinds than any job has, calls get no entry.
     std::int32_t collective(const CollectiveCall& c) {
         constexpr std::size_t most_kinds = 20000;
-        if (const auto known = collectives_.find(c); known != collectives_.end())
-            return known->second;
+        if (const auto known = value_in(collectives_, c)) return *known;
         if (collectives_.size() >= most_kinds) return -1;
         r_.profile.collectives.push_back(c);
         return collectives_[c] = static_cast<std::int32_t>(r_.profile.collectives.size() - 1);
@@ -393,10 +395,10 @@ TraceRecords read_kineto_records(const std::string& path, std::size_t most_bytes
         path, [&](const TraceText& e) { reader.event(e); },
         [&](std::string_view key, const TraceText& m) { reader.member(key, m); });
     if (const auto& processes = reader.launching(); processes.size() > 1)
-        throw ConfigError(fmt::format(
+        refuse(
             "{}: {} processes (pid {}) launch kernels: traces of several ranks in one file, whose "
             "calls share numbers; expected a file for each rank",
-            path, processes.size(), fmt::join(processes, ", ")));
+            path, processes.size(), fmt::join(processes, ", "));
     records.profile.broken = reading.broken;
     records.profile.counts.events = reading.events;
     records.keep_below(most_bytes);

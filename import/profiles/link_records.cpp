@@ -7,8 +7,6 @@
 #include <numeric>
 #include <tuple>
 
-#include <fmt/format.h>
-
 #include "import/profiles/call_contexts.h"
 #include "import/profiles/collective_times.h"
 #include "import/profiles/profile_times.h"
@@ -16,7 +14,10 @@
 #include "import/profiles/trace_records.h"
 #include "measured/medians.h"
 #include "model/base/errors.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
+#include "model/base/refuse.h"
 #include "model/records/measurements.h"
 
 namespace stepcast {
@@ -163,15 +164,16 @@ ProfiledLayer layer_of(const TraceRecords& records) {
 
 void add_notes(const TraceRecords& records, Profile& p) {
     const auto note = [&](long count, const std::string& what) {
-        if (count > 0) p.notes.push_back(fmt::format("{} {}", count, what));
+        if (count > 0) add_line(p.notes, "{} {}", count, what);
     };
     if (!p.broken.empty())
         p.notes.push_back("the trace is not whole: " + p.broken +
                           "; what was read up to there is kept");
     if (p.shortened)
-        p.notes.push_back(fmt::format(
+        add_line(
+            p.notes,
             "the trace holds more than fits the bound of memory; only its first {:.3f} s are kept",
-            real(records.window_end - records.first) * 1e-9));
+            real(records.window_end - records.first) * 1e-9);
     note(p.counts.dropped, "events were no valid JSON and are passed over");
     note(p.counts.unlinked,
          "kernels were launched before the window or by a thread that was not profiled (phase "
@@ -189,10 +191,10 @@ void add_notes(const TraceRecords& records, Profile& p) {
          "ranges of NCCL state bytes and ranks in binary NVTX payloads, whose layout in Nsight's "
          "exports is not documented: not read (PyTorch's profiler and nccl-tests have them)");
     if (records.processes > 1)
-        p.notes.push_back(
-            fmt::format("one of {} processes of the export; the export names no ranks, they are "
-                        "counted by device and process id",
-                        records.processes));
+        add_line(p.notes,
+                 "one of {} processes of the export; the export names no ranks, they are "
+                 "counted by device and process id",
+                 records.processes);
     if (records.names.full() || records.inputs.full())
         p.notes.push_back(
             "the trace holds more names than fit the bound of memory; the rest count as one");
@@ -231,15 +233,14 @@ Profile link_records(TraceRecords records, const std::string& path) {
     Profile p = std::move(records.profile);
     p.path = path;
     if (records.device.empty())
-        throw ConfigError(fmt::format(
-            "{}: {} events, {}; expected a trace with the GPU's activity{}", path, p.counts.events,
-            records.of_xla
-                ? "whose processes are devices of XLA (JAX's profiler), which is not read"
-                : "none of them work on a GPU",
-            p.broken.empty() ? "" : " (" + p.broken + ")"));
+        refuse("{}: {} events, {}; expected a trace with the GPU's activity{}", path,
+               p.counts.events,
+               records.of_xla
+                   ? "whose processes are devices of XLA (JAX's profiler), which is not read"
+                   : "none of them work on a GPU",
+               p.broken.empty() ? "" : " (" + p.broken + ")");
     const std::uint32_t device = keep_one_device(records, p);
-    if (const auto known = records.devices.find(device); known != records.devices.end())
-        p.device = known->second;
+    if (const auto known = value_in(records.devices, device)) p.device = *known;
     p.rank = records.rank >= 0 ? records.rank : records.processes > 1 ? -1 : rank_in_name(path);
     p.rank_told = p.rank >= 0;
     p.rank = std::max(p.rank, 0);
@@ -256,9 +257,8 @@ Profile link_records(TraceRecords records, const std::string& path) {
     // on an empty container Boost 1.74's clear() increments a null pointer
     if (!records.host.empty()) records.host.clear();
     for (CollectiveCall& call : p.collectives) {
-        if (const auto known = records.groups.find(call.group);
-            call.members.empty() && known != records.groups.end())
-            call.members = known->second;
+        if (const auto known = value_in(records.groups, call.group); call.members.empty() && known)
+            call.members = *known;
         if (collective_kind(call) == "send_recv")
             tell_pair(call, p.rank_told ? p.rank : -1, p.ranks);
     }

@@ -13,8 +13,12 @@
 #include "import/profiles/byte_stream.h"
 #include "import/profiles/json_numbers.h"
 #include "model/base/errors.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/base/refuse.h"
+#include "model/base/text_search.h"
 #include "model/base/whole_files.h"
 
 namespace stepcast {
@@ -43,8 +47,7 @@ bool is_of_steps(std::string_view op) {
 
 std::string op_in(std::string_view text, std::string_view suffix) {
     for (const TestName& test : programs)
-        if (text.find(std::string(test.program) + std::string(suffix)) != std::string_view::npos)
-            return std::string(test.op);
+        if (has(text, std::string(test.program) + std::string(suffix))) return std::string(test.op);
     return "";
 }
 
@@ -55,8 +58,7 @@ std::string whole_text(const std::string& path) {
          text.append(piece, 0, count))
         count = stream.read(piece.data(), piece.size());
     if (text.size() > longest_output)
-        throw ConfigError(fmt::format("{}: more than {} bytes; expected the output of nccl-tests",
-                                      path, longest_output));
+        refuse("{}: more than {} bytes; expected the output of nccl-tests", path, longest_output);
     return plain_utf8(text);
 }
 
@@ -75,7 +77,7 @@ std::string without_colours(std::string_view line) {
 std::string without_prefix(std::string word) {
     const auto digits = word.find_first_not_of("0123456789");
     if (digits > 0 && digits == word.size() - 1 && word.back() == ':') return "";
-    if (word.front() == '[' && word.find("]<std") != std::string::npos)
+    if (word.front() == '[' && has(word, "]<std"))
         word.erase(0, std::min(word.find(':'), word.size() - 1) + 1);
     if (word.starts_with('#')) word.erase(0, 1);
     return word;
@@ -103,8 +105,8 @@ void drop_prefix(Words& w) {
     constexpr std::size_t longest = 4;
     std::erase(w, "#");
     for (std::size_t i = 1; i <= longest && i < w.size(); ++i) {
-        const bool heading = w[i] == "nThread" || w[i] == "size" ||
-                             (w[i] == "Rank" && std::ranges::find(w, "device") != w.end());
+        const bool heading =
+            w[i] == "nThread" || w[i] == "size" || (w[i] == "Rank" && contains(w, "device"));
         const bool row = w.size() >= i + 6 && number(w[i]) && number(w[i + 1]) &&
                          std::isalpha(static_cast<unsigned char>(w[i + 2].front())) != 0;
         if (heading || row)
@@ -133,7 +135,7 @@ struct Table {
 };
 
 std::size_t column(const Words& columns, std::string_view name, int nth = 0) {
-    for (std::size_t i = 0; i < columns.size(); ++i)
+    for (const std::size_t i : indices_of(columns))
         if (columns[i] == name && nth-- == 0) return i;
     return columns.size();
 }
@@ -159,8 +161,7 @@ void read_device(const Words& w, Table& t) {
 }
 
 bool is_row(const Words& w) {
-    return w.size() >= 6 && number(w[0]) && number(w[1]) && !number(w[2]) &&
-           w[0].find('.') == std::string::npos;
+    return w.size() >= 6 && number(w[0]) && number(w[1]) && !number(w[2]) && !has(w[0], '.');
 }
 
 // By how much a result of the type may deviate (nccl-tests of 2019, src/common.cu, as remembered:
@@ -215,18 +216,18 @@ std::vector<Table> tables_of_text(const std::string& path, const std::string& te
         Words w = words_of(line);
         drop_prefix(w);
         if (w.empty()) continue;
-        if (w[0] == "nThread" || line.find("Collective test starting") != std::string::npos) {
+        if (w[0] == "nThread" || has(line, "Collective test starting")) {
             begin_run(tables);
         }
         if (const std::string op = op_in(line, "_perf"); !op.empty() && tables.back().rows.empty())
             tables.back().op = op;
-        if (w[0] == "Rank" && std::find(w.begin(), w.end(), "device") != w.end())
+        if (w[0] == "Rank" && contains(w, "device"))
             read_device(w, tables.back());
         else if (w[0] == "size" && column(w, "cputime") < w.size()) {
-            throw ConfigError(
-                fmt::format("{}:{}: times of the host (nccl-tests -C), which are no transfer's; "
-                            "expected a run without -C",
-                            path, number_of_line));
+            refuse(
+                "{}:{}: times of the host (nccl-tests -C), which are no transfer's; "
+                "expected a run without -C",
+                path, number_of_line);
         } else if (w[0] == "size" && column(w, "time") < w.size()) {
             begin_columns(w, tables);
         } else if (is_row(w) && !tables.back().columns.empty()) {
@@ -304,29 +305,28 @@ void require_one_run(const std::string& path, const Table& t, const std::string&
     std::set<std::pair<int, int>> seen;
     for (const auto& d : t.devices)
         if (!seen.emplace(d.group, d.rank).second)
-            throw ConfigError(
-                fmt::format("{}: rank {} of group {} is there twice: {} device lines of separate "
-                            "processes, which do not communicate; {}",
-                            path, d.rank, d.group, t.devices.size(), remedy));
+            refuse(
+                "{}: rank {} of group {} is there twice: {} device lines of separate "
+                "processes, which do not communicate; {}",
+                path, d.rank, d.group, t.devices.size(), remedy);
     if (ranks == 1 && !t.devices.empty())
-        throw ConfigError(
-            fmt::format("{}: a run of one rank, which communicates with none; {}", path, remedy));
+        refuse("{}: a run of one rank, which communicates with none; {}", path, remedy);
     const auto widest = std::ranges::max_element(t.rows, {}, &Table::Row::algorithm);
     constexpr double digits = 10, rounding = 0.02;
     if (ranks < 2 || widest == t.rows.end() || widest->algorithm < digits || t.devices.empty())
         return;
     const double expected = expected_factor(op, ranks), found = widest->bus / widest->algorithm;
     if (expected > 0 && std::abs(found - expected) > rounding)
-        throw ConfigError(
-            fmt::format("{}: {} GB/s and {} on the bus are not those of {} between the {} ranks of "
-                        "its device lines; {}",
-                        path, widest->algorithm, widest->bus, op, ranks, remedy));
+        refuse(
+            "{}: {} GB/s and {} on the bus are not those of {} between the {} ranks of "
+            "its device lines; {}",
+            path, widest->algorithm, widest->bus, op, ranks, remedy);
 }
 
 // `said`: by --op, "" = nothing.
 void check_operation(const std::string& path, const Table& t, const std::string& said) {
     if (said.empty()) return;
-    if (std::ranges::find(programs, said, &TestName::op) == programs.end())
+    if (!contains(programs, said, &TestName::op))
         throw ConfigError("--op " + said +
                           ": no operation of nccl-tests; expected all_reduce, all_gather, "
                           "reduce_scatter, all_to_all, broadcast or send_recv");
@@ -362,17 +362,14 @@ void add_table(const std::string& path, const Table& t, const NcclTestsContext& 
         throw ConfigError(
             path + ": no device lines and no bandwidths that show the ranks; expected --ranks N");
     if (t.devices.empty() && context.ranks == 0)
-        log.notes.push_back(
-            fmt::format("{}: {} ranks, from bus over algorithm bandwidth", op, ranks));
+        add_line(log.notes, "{}: {} ranks, from bus over algorithm bandwidth", op, ranks);
     std::set<std::string> hosts;
     for (const auto& device : t.devices)
         if (device.group == t.devices.front().group) hosts.insert(device.host);
     const int nodes = context.nodes > 0 ? context.nodes : as_int(hosts.size());
     if (nodes == 0) log.notes.push_back(op + ": nodes not stated; use --nodes N");
-    if (t.wrong > 0)
-        log.notes.push_back(fmt::format("{}: {} rows with wrong results left out", op, t.wrong));
-    if (t.empty > 0)
-        log.notes.push_back(fmt::format("{}: {} rows without bytes or time left out", op, t.empty));
+    if (t.wrong > 0) add_line(log.notes, "{}: {} rows with wrong results left out", op, t.wrong);
+    if (t.empty > 0) add_line(log.notes, "{}: {} rows without bytes or time left out", op, t.empty);
     const Seconds us = Seconds(1e-6);
     for (const Table::Row& row : t.rows) {
         NcclTestsRow& added = log.rows.emplace_back();
@@ -386,12 +383,9 @@ void add_table(const std::string& path, const Table& t, const NcclTestsContext& 
 
 bool is_nccl_tests(const std::string& path) {
     const std::string text = plain_utf8(beginning_of(path, std::size_t{1} << 16));
-    const bool table =
-        text.find("algbw") != std::string::npos && text.find("busbw") != std::string::npos;
-    const bool json = text.find("\"out_of_place\"") != std::string::npos &&
-                      text.find("\"results\"") != std::string::npos;
-    return table || json || text.find("# nThread") != std::string::npos ||
-           text.find("nccl-tests version") != std::string::npos;
+    const bool table = has(text, "algbw") && has(text, "busbw");
+    const bool json = has(text, "\"out_of_place\"") && has(text, "\"results\"");
+    return table || json || has(text, "# nThread") || has(text, "nccl-tests version");
 }
 
 NcclTestsLog read_nccl_tests(const std::string& path, const NcclTestsContext& context) {
@@ -407,8 +401,7 @@ NcclTestsLog read_nccl_tests(const std::string& path, const NcclTestsContext& co
         throw ConfigError(
             path +
             ": no row of results; the run stopped before its first, or is no nccl-tests output");
-    throw ConfigError(
-        fmt::format("{}: no row of results that counts: {}", path, fmt::join(log.notes, "; ")));
+    refuse("{}: no row of results that counts: {}", path, fmt::join(log.notes, "; "));
 }
 
 }  // namespace stepcast

@@ -18,6 +18,7 @@ std::vector<std::string> import_profiles(const ProfileImport&) { refuse(); }
 std::vector<Profile> read_job(const std::vector<std::string>&, std::vector<std::string>&) {
     refuse();
 }
-std::vector<KernelShares> read_kernel_shares(const std::string&) { refuse(); }
+std::vector<RankUse> read_rank_use(const std::string&) { refuse(); }
+NcclTestsLog read_nccl_tests(const std::string&, const NcclTestsContext&) { refuse(); }
 
 }  // namespace stepcast

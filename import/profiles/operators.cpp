@@ -6,7 +6,9 @@
 #include <span>
 
 #include "import/profiles/json_numbers.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
+#include "model/base/text_search.h"
 
 namespace stepcast {
 namespace {
@@ -176,12 +178,12 @@ std::optional<OperatorCall> product_of(const ProductRule& rule, const Arguments&
 // width]; a backward's argument 0 is a gradient.
 std::optional<OperatorCall> attention_of(const Arguments& args, const std::string& concrete,
                                          OperatorCall call) {
-    const bool backward = call.op.find("backward") != std::string::npos;
+    const bool backward = has(call.op, "backward");
     const auto q = args.sizes(backward ? 1 : 0), k = args.sizes(backward ? 2 : 1);
     const auto dtype = dtype_of_torch(call.dtype);
     const auto causal = causal_of(call.op, concrete);  // it halves the arithmetic
     if (q.size() != 4 || k.size() != 4 || !dtype || !causal) return std::nullopt;
-    const bool heads_first = call.op.find("scaled_dot_product") != std::string::npos;
+    const bool heads_first = has(call.op, "scaled_dot_product");
     const std::size_t heads = heads_first ? 1 : 2, tokens = heads_first ? 2 : 1;
     call.work = Attention{.batch = q[0],
                           .heads = q[heads],
@@ -198,14 +200,12 @@ std::optional<OperatorCall> attention_of(const Arguments& args, const std::strin
 
 }  // namespace
 
-bool is_product(std::string_view op) {
-    return std::ranges::find(product_rules, op, &ProductRule::op) != product_rules.end();
-}
+bool is_product(std::string_view op) { return contains(product_rules, op, &ProductRule::op); }
 
 bool is_attention(std::string_view op) {
     return op == "aten::_efficient_attention_forward" ||
            op == "aten::_efficient_attention_backward" ||
-           std::ranges::find(causal_rules, op, &CausalRule::op) != causal_rules.end();
+           contains(causal_rules, op, &CausalRule::op);
 }
 
 std::optional<Dtype> dtype_of_torch(std::string_view type) {
@@ -232,7 +232,7 @@ std::optional<OperatorCall> sized_operator(std::string_view op, const OperatorIn
         bytes = bytes_of(args, 0) + bytes_of(args, 1);
     }
     for (const PassRule& rule : one_output)
-        if (std::ranges::find(rule.ops, op) != rule.ops.end()) {
+        if (contains(rule.ops, op)) {
             const auto [sum, most] = tensor_bytes(args);
             call.kind = rule.kind;
             bytes = sum + most;

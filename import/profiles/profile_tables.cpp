@@ -12,7 +12,10 @@
 #include "import/profiles/table_words.h"
 #include "measured/medians.h"
 #include "model/base/csv.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
+#include "model/base/text_search.h"
 #include "model/records/measurement_file.h"
 
 namespace stepcast {
@@ -134,18 +137,20 @@ void add_collectives(const std::vector<Profile>& ranks, int nodes_said, Table& t
                               csv_field(t.call.group)));
     }
     if (unsized > 0)
-        notes.push_back(fmt::format(
-            "{} calls of collectives without operation, group or size: not in the table", unsized));
+        add_line(notes,
+                 "{} calls of collectives without operation, group or size: not in the table",
+                 unsized);
     if (placeless > 0)
-        notes.push_back(
-            fmt::format("{} calls of collectives of groups whose nodes are not stated: not in the "
-                        "table (use --nodes N)",
-                        placeless));
+        add_line(notes,
+                 "{} calls of collectives of groups whose nodes are not stated: not in the "
+                 "table (use --nodes N)",
+                 placeless);
     if (const long untold = meetings_of(ranks).untold; untold > 0)
-        notes.push_back(fmt::format(
+        add_line(
+            notes,
             "{} kernels of collectives cannot be matched as one call on several ranks (groups not "
             "named, or other numbers of calls): their durations hold waiting for peers",
-            untold));
+            untold);
     if (ranks.size() == 1 && table.rows > 0)
         notes.push_back(
             "one rank only: durations of collectives hold waiting for peers, their least is an "
@@ -163,7 +168,7 @@ void add_passes_by_maker(const Profile& p, Table& launches) {
             continue;
         const std::string_view name = p.names[s.name];
         const bool compiled = name.starts_with("triton_");
-        if (!compiled && name.find("at::native") == std::string_view::npos) continue;
+        if (!compiled && !has(name, "at::native")) continue;
         ++calls[compiled ? 1 : 0];
         times[compiled ? 1 : 0] += seconds(s.finish - s.start);
     }
@@ -235,7 +240,7 @@ std::vector<Sample> profile_samples(const Profile& p, const Sample& like) {
     };
     std::int64_t longest = 0;
     for (const DeviceSpan& span : p.spans) longest = std::max(longest, span.finish - span.start);
-    for (std::size_t i = 0; i < p.steps.size(); ++i) {
+    for (const std::size_t i : indices_of(p.steps)) {
         const ProfiledStep& step = p.steps[i];
         const Seconds length = length_of_step(p, i);
         const int number = as_int(number_of_step(p, i));
@@ -264,16 +269,15 @@ std::vector<PlannedFile> profile_tables(const std::vector<Profile>& ranks, const
     }
     add_collectives(ranks, nodes, collectives, notes);
     if (operators.unknown > 0)
-        notes.push_back(
-            fmt::format("{} kernels of products whose type is not recorded: not in the table",
-                        operators.unknown));
+        add_line(notes, "{} kernels of products whose type is not recorded: not in the table",
+                 operators.unknown);
     const std::string stem = out.ends_with(".csv") ? out.substr(0, out.size() - 4) : out;
     std::vector<PlannedFile> files;
     for (const Table* t : {&operators.gemms, &operators.batches, &operators.attention,
                            &operators.passes, &collectives, &launches})
         if (t->rows > 0) {
             files.push_back({stem + "." + t->end + ".csv", t->text});
-            notes.push_back(fmt::format("{}.{}.csv: {} rows", stem, t->end, t->rows));
+            add_line(notes, "{}.{}.csv: {} rows", stem, t->end, t->rows);
         }
     return files;
 }

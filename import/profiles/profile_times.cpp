@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <span>
 #include <string_view>
 #include <utility>
 
 #include "measured/medians.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/text_search.h"
 #include "model/records/measurements.h"
@@ -70,7 +70,7 @@ KernelShares kernel_shares(const Profile& profile) {
 std::optional<double> idle_stretch(const Profile& profile) {
     if (profile.steps.empty()) return std::nullopt;
     std::vector<double> longest;
-    for (std::size_t i = 0; i < profile.steps.size(); ++i) {
+    for (const std::size_t i : indices_of(profile.steps)) {
         const Seconds begin = profile.steps[i].start, end = begin + length_of_step(profile, i);
         std::vector<BusySpan> spans;
         for (const DeviceSpan& span : profile.spans)
@@ -134,7 +134,7 @@ std::vector<OperatorTimes> operator_times(const Profile& profile) {
         if (of.parts.empty()) continue;
         std::ranges::sort(of.parts);
         std::vector<double> each;  // by call; a call may have several kernels
-        for (std::size_t i = 0; i < of.parts.size(); ++i) {
+        for (const std::size_t i : indices_of(of.parts)) {
             if (i == 0 || of.parts[i].first != of.parts[i - 1].first) each.push_back(0);
             each.back() += static_cast<double>(of.parts[i].second);
         }

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <optional>
 
-#include <fmt/format.h>
-
 #include "import/profiles/trace_records.h"
 #include "measured/medians.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/records/measurements.h"
 
@@ -111,7 +111,7 @@ void add_device_steps(const TraceRecords& records, const std::vector<HostSpan>& 
     p.steps_on_device = true;
     std::optional<std::int64_t> before;
     int skipped = 0;
-    for (std::size_t i = 0; i < marks.size(); ++i) {
+    for (const std::size_t i : indices_of(marks)) {
         if (before && worked(work[i]) && *work[i].end > *before)
             p.steps.push_back({records.names[marks[i].name], seconds(*before),
                                seconds(*work[i].end - *before), skipped});
@@ -139,9 +139,8 @@ void add_steps(const TraceRecords& records, std::int64_t origin, Profile& p) {
     const std::vector<HostSpan> marks = outermost(records.steps);
     if (marks.empty()) return;
     if (marks.size() < records.steps.size())
-        p.notes.push_back(
-            fmt::format("{} marks of steps lie inside others: the outer ones are the steps",
-                        records.steps.size() - marks.size()));
+        add_line(p.notes, "{} marks of steps lie inside others: the outer ones are the steps",
+                 records.steps.size() - marks.size());
     std::vector<std::int64_t> bounds;
     for (const HostSpan& m : marks) bounds.push_back(m.start - origin);
     bounds.push_back(std::max(bounds.back(), marks.back().finish() - origin));
@@ -149,13 +148,13 @@ void add_steps(const TraceRecords& records, std::int64_t origin, Profile& p) {
     const double lag = lag_of(p, bounds, work);
     if (lag == 0) return add_host_steps(records, marks, work, bounds, p);
     add_device_steps(records, marks, work, p);
-    p.notes.push_back(fmt::format(
-        "the host ran ahead of the device, by {:.3f} ms at the end of its last step: {}",
+    add_line(
+        p.notes, "the host ran ahead of the device, by {:.3f} ms at the end of its last step: {}",
         lag * 1e-6,
         p.steps.empty() ? "no step can be timed, the whole window is one piece"
                         : "steps are timed on the device, from the end of one's work to that of "
                           "the next; the first "
-                          "has no beginning and is left out"));
+                          "has no beginning and is left out");
 }
 
 }  // namespace stepcast

@@ -11,7 +11,9 @@
 
 #include "import/profiles/byte_stream.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
+#include "model/base/refuse.h"
 
 namespace stepcast {
 namespace {
@@ -89,9 +91,8 @@ private:
         }
         if (end_ + chunk + padding > text_.size()) {
             if (end_ > longest_value)
-                throw ConfigError(
-                    fmt::format("byte {}: one value of more than {} bytes; expected a trace event",
-                                before_, longest_value));
+                refuse("byte {}: one value of more than {} bytes; expected a trace event", before_,
+                       longest_value);
             text_.resize(2 * text_.size());
         }
         const std::size_t got = stream_.read(text_.data() + end_, chunk);
@@ -171,7 +172,7 @@ bool has_key(Window& window, std::initializer_list<std::string_view> keys,
     window.skip();
     bool hinted = false, broken = false;
     while (const auto key = next_key(window, broken)) {
-        if (std::ranges::find(keys, *key) != keys.end()) return true;
+        if (contains(keys, *key)) return true;
         hinted = hinted || *key == hint;
         if (!window.pass()) return hinted;
     }

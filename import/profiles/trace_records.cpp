@@ -1,4 +1,5 @@
 #include "import/profiles/trace_records.h"
+#include "model/base/lists.h"
 #include "model/base/text_search.h"
 
 namespace stepcast {
@@ -8,7 +9,7 @@ constexpr std::size_t longest_inputs = 4096;
 
 std::uint32_t TextTable::add(std::string_view text) {
     std::string key(text.substr(0, longest));
-    if (const auto known = numbers_.find(key); known != numbers_.end()) return known->second;
+    if (const auto known = value_in(numbers_, key)) return *known;
     if (full()) key = "(one of more names than are kept)";
     const auto [at, fresh] =
         numbers_.try_emplace(std::move(key), static_cast<std::uint32_t>(texts_.size()));

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/base/lists.h"
 #include "model/base/plain_text.h"
 
 namespace stepcast {
@@ -55,7 +56,7 @@ std::vector<std::string> names_near(std::string_view word, std::span<const std::
 std::string did_you_mean(std::string_view word, std::span<const std::string> valid) {
     const std::vector<std::string> near = names_near(word, valid);
     std::string text;
-    for (std::size_t i = 0; i < near.size(); ++i)
+    for (const std::size_t i : indices_of(near))
         text += (i == 0 ? "" : i + 1 < near.size() ? ", " : " or ") + ("\"" + near[i] + "\"");
     return text.empty() ? "" : ", did you mean " + text + "?";
 }

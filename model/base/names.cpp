@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 
 namespace stepcast {
@@ -13,7 +14,7 @@ std::size_t index_of_name(std::string_view text, std::string_view what,
     const auto found = std::ranges::find(valid, text);
     if (found != valid.end()) return as_index(found - valid.begin());
     std::string listed;
-    for (std::size_t i = 0; i < valid.size(); ++i) {
+    for (const std::size_t i : indices_of(valid)) {
         if (i > 0) listed += i + 1 == valid.size() ? " or " : ", ";
         listed += valid[i];
     }

@@ -5,6 +5,8 @@
 
 #include <boost/locale/utf.hpp>
 
+#include "model/base/text_search.h"
+
 namespace stepcast {
 namespace {
 
@@ -29,9 +31,7 @@ std::string plain_text(std::string_view text, std::string_view kept) {
         const bool valid = utf::is_valid_codepoint(c);
         if (!valid) end = at + 1;
         const std::string_view character(at, end);
-        plain += valid && (!controls(c) || kept.find(character) != std::string_view::npos)
-                     ? character
-                     : "?";
+        plain += valid && (!controls(c) || has(kept, character)) ? character : "?";
         at = end;
     }
     return plain;

@@ -11,6 +11,9 @@ namespace stepcast {
 inline bool has(std::string_view text, std::string_view word) {
     return text.find(word) != std::string_view::npos;
 }
+inline bool has(std::string_view text, char letter) {
+    return text.find(letter) != std::string_view::npos;
+}
 inline bool has_any(std::string_view text, std::span<const std::string_view> words) {
     return std::ranges::any_of(words, [&](std::string_view word) { return has(text, word); });
 }

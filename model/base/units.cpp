@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 
@@ -123,7 +124,7 @@ bool may_mean(std::string_view found, std::string_view unit) {
     const std::string small = lower_case(std::string(found));
     if (small != lower_case(std::string(unit))) return false;
     if (found == small) return true;
-    for (std::size_t i = 0; i < found.size(); ++i)
+    for (const std::size_t i : indices_of(found))
         if (found[i] != unit[i] &&
             std::string_view("bBmM").find(found[i]) != std::string_view::npos)
             return false;

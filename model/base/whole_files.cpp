@@ -17,6 +17,7 @@
 #include <boost/locale/utf.hpp>
 
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 
 namespace stepcast {
@@ -204,7 +205,7 @@ std::string plain_utf8(const std::string& text) {
         plain = decoded_utf16(std::string_view(text).substr(2), text[0] == '\xff');
     if (text.starts_with("\xef\xbb\xbf")) plain.erase(0, 3);
     std::size_t to = 0;
-    for (std::size_t i = 0; i < plain.size(); ++i)
+    for (const std::size_t i : indices_of(plain))
         if (plain[i] != '\r' || i + 1 == plain.size() || plain[i + 1] != '\n')
             plain[to++] = plain[i];
     plain.resize(to);

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "model/base/lists.h"
+
 namespace stepcast {
 
 double packed_bytes(const Workload& w) {
@@ -324,7 +326,7 @@ Block mixing_block(const Workload& w, const RankShape& s, bool attends) {
     part.heads = share(s.heads);
     part.kv_heads = share(s.kv_heads);
     const Block attention = attention_block(w, part);
-    b.insert(b.end(), attention.begin(), attention.end());
+    append(b, attention);
     return b;
 }
 

@@ -1,5 +1,6 @@
 #include "model/block/kernels.h"
 
+#include "model/base/lists.h"
 #include "model/block/delta_rule.h"
 #include "model/block/ends.h"
 #include "model/block/fused.h"
@@ -26,7 +27,7 @@ void plan_block(const PassWriter& out, const LayerContext& c, std::span<const Op
     const Style fused{Fused{pass, rows}, FusedAttention{pass}, SharedPasses{pass}, delta, experts,
                       Ends{pass}};
     const Style unfused{Unfused{pass}, SharedPasses{pass}, delta, experts, Ends{pass}};
-    for (std::size_t i = 0; i < operators.size(); ++i) {
+    for (const std::size_t i : indices_of(operators)) {
         const Operator& op = operators[out.ahead != nullptr ? i : operators.size() - 1 - i];
         style == KernelStyle::fused ? std::visit(fused, op) : std::visit(unfused, op);
     }

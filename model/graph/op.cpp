@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 
 namespace stepcast {
@@ -16,7 +17,7 @@ struct Overloaded : Cases... {
 Bytes off_diagonal(const AllToAll& op) {
     const auto n = as_index(std::lround(std::sqrt(real(op.bytes.size()))));
     Bytes sum;
-    for (std::size_t i = 0; i < op.bytes.size(); ++i)
+    for (const std::size_t i : indices_of(op.bytes))
         if (i / n != i % n) sum += op.bytes[i];
     return sum;
 }

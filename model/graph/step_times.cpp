@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 
 namespace stepcast {
@@ -48,7 +49,7 @@ StepTimes PhaseClock::times(Seconds step) const {
     Seconds synced, end;
     const Seconds busy_sync = covered_after(reached_, sync_, synced);
     Spans both = sync_;
-    both.insert(both.end(), optimizer_.begin(), optimizer_.end());
+    append(both, optimizer_);
     const Seconds busy_both = covered_after(reached_, std::move(both), end);
     times.gradient_sync = pipelined_ ? busy_sync : synced - reached_;
     times.optimizer = pipelined_ ? busy_both - busy_sync : end - synced;

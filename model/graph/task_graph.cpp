@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 
 namespace stepcast {
@@ -22,7 +23,7 @@ TaskGraph::TaskGraph(int rank_count, bool launch_blocking)
       multiplicity_(as_index(rank_count), 1) {}
 
 NameId TaskGraph::name_id(std::string_view name) {
-    if (const auto known = name_ids_.find(name); known != name_ids_.end()) return known->second;
+    if (const auto known = value_in(name_ids_, name)) return *known;
     const auto id = static_cast<NameId>(names_.size());
     names_.emplace_back(name);
     name_ids_.emplace(name, id);

@@ -6,6 +6,7 @@
 
 #include "model/base/csv.h"
 #include "model/base/errors.h"
+#include "model/base/refuse.h"
 #include "model/records/run_folder.h"
 
 namespace stepcast {
@@ -46,8 +47,7 @@ TraceFile read_trace(const std::string& path) {
         try {
             const std::vector<std::string>& f = csv.fields();
             const int rank = csv_int(f[1], 0);
-            if (rank >= most_ranks)
-                throw ConfigError(fmt::format("rank {}; expected fewer than {}", rank, most_ranks));
+            if (rank >= most_ranks) refuse("rank {}; expected fewer than {}", rank, most_ranks);
             file.trace.spans.push_back({static_cast<TaskId>(csv_int(f[0], 0)),
                                         Place(rank, parse_name<Lane>(f[2])),
                                         Seconds(csv_number(f[3])), Seconds(csv_number(f[4]))});

@@ -3,9 +3,10 @@
 #include <map>
 #include <string_view>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
+#include "model/base/refuse.h"
 #include "model/cluster.h"
-#include "model/input/checks.h"
 
 namespace stepcast {
 namespace {
@@ -111,7 +112,7 @@ void check_power(const Cluster& c) {
 void check_kernels(const Cluster& c) {
     const auto check = [](std::string_view list, const auto& kernels) {
         std::map<std::string_view, std::size_t> rows;
-        for (std::size_t i = 0; i < kernels.size(); ++i) {
+        for (const std::size_t i : indices_of(kernels)) {
             if (kernels[i].name.empty())
                 refuse(
                     "cluster.kernel.{}: row {} names no kernel; expected {{kernel = \"NAME\", ..}}",

@@ -1,8 +1,8 @@
 #include "model/input/check_experiment.h"
 
+#include "model/base/refuse.h"
 #include "model/input/check_cluster.h"
 #include "model/input/check_transformer.h"
-#include "model/input/checks.h"
 #include "model/input/keys.h"
 #include "model/input/split_rules.h"
 #include "model/machine/allocator_settings.h"

@@ -1,9 +1,6 @@
 #include "model/input/check_transformer.h"
 
-#include <algorithm>
-#include <numeric>
-
-#include "model/input/checks.h"
+#include "model/base/refuse.h"
 #include "model/input/split_rules.h"
 #include "model/recorded/opt_prime/modules.h"
 #include "model/runtime_rules.h"

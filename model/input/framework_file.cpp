@@ -12,6 +12,7 @@
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/base/refuse.h"
 #include "model/experiment.h"
 #include "model/input/key_values.h"
 #include "model/input/older_framework_lines.h"
@@ -50,7 +51,7 @@ const Key& key_that(std::string_view path, bool (*fits)(std::string_view), const
     const Key* const key = find_key(path);
     if (!key || is_preset(*key)) throw ConfigError(unknown_key(std::string(path)));
     const std::string_view now = canonical(*key);
-    if (!fits(now)) throw ConfigError(fmt::format("found {}; expected {}", now, expected));
+    if (!fits(now)) refuse("found {}; expected {}", now, expected);
     return *key;
 }
 // What a rule sets the key to, in its present words.

@@ -10,8 +10,11 @@
 #include <fmt/ranges.h>
 
 #include "model/base/characters.h"
-#include "model/base/numbers.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/plain_text.h"
+#include "model/base/refuse.h"
+#include "model/base/text_search.h"
 #include "model/base/whole_files.h"
 #include "model/input/hub_families.h"
 #include "model/input/layers.h"
@@ -42,8 +45,7 @@ bool names_other_layers(const Json& json) {
              {"expert", "lora_rank", "mamba", "ssm", "ssd", "linear_attn", "conv_kernel", "hybrid",
               "is_encoder_decoder", "bidirectional", "recurrent", "vision", "compress",
               "cross_attention", "index_topk", "attn_type", "moe"})
-            if (name.find(other) != std::string::npos && !value.is_null() && value != false)
-                return true;
+            if (has(name, other) && !value.is_null() && value != false) return true;
     return false;
 }
 
@@ -69,7 +71,7 @@ std::string type_of(const Json& json, const std::string& path, const HubRules& r
                           : std::string();
     if (name != any_type && rules.of(name)) return name;
     for (const ModelFamily& family : read_families())
-        if (!family.not_modelled.empty() && std::ranges::find(family.hub, name) != family.hub.end())
+        if (!family.not_modelled.empty() && contains(family.hub, name))
             throw ConfigError(path + ": model_type: \"" + name +
                               "\" is not modelled: " + family.not_modelled);
     if (const auto type = type_of_architecture(json, rules); !type.empty()) return type;
@@ -84,11 +86,11 @@ std::string type_of(const Json& json, const std::string& path, const HubRules& r
     for (const HubType& type : rules.types)
         std::ranges::copy_if(type.names, std::back_inserter(known),
                              [](const auto& one) { return one != any_type; });
-    throw ConfigError(
-        fmt::format("{}: model_type: {}; expected one of {}{}; or write its sizes as a workload of "
-                    "TOML keys (stepcast list keys workload)",
-                    path, name.empty() ? "missing" : "\"" + name + "\" has no rule",
-                    fmt::join(known, ", "), did_you_mean(name, known)));
+    refuse(
+        "{}: model_type: {}; expected one of {}{}; or write its sizes as a workload of "
+        "TOML keys (stepcast list keys workload)",
+        path, name.empty() ? "missing" : "\"" + name + "\" has no rule", fmt::join(known, ", "),
+        did_you_mean(name, known));
 }
 
 std::string without_infinities(std::string text) {
@@ -217,7 +219,7 @@ NamedTextPart name_of_text_part(const Json& text) {
 HubConfig text_model_by_name(const std::string& path, const NamedTextPart& part) {
     const std::string preset = preset_of_hub_name(part.name);
     if (preset.empty())
-        throw ConfigError(fmt::format(
+        refuse(
             "{}: text_config: states no sizes{}; expected --model with that model's own "
             "config.json or a preset "
             "(stepcast list presets workload), or the keys hidden_size, num_hidden_layers, "
@@ -226,17 +228,17 @@ HubConfig text_model_by_name(const std::string& path, const NamedTextPart& part)
             path,
             part.name.empty()
                 ? ""
-                : ", only that its model is \"" + part.name + "\", which is no preset"));
+                : ", only that its model is \"" + part.name + "\", which is no preset");
     Layers layers;
     lay_workload(layers, preset_path(PresetKind::workload, preset));
     HubConfig config{.workload = layers.experiment.workload,
                      .attention = layers.experiment.runtime.attention,
                      .notes = {}};
     if (part.vocab > 0) config.workload.vocab = part.vocab;
-    config.notes.push_back(
-        fmt::format("text_config: names \"{}\" without sizes; read as the preset {}; what it sees "
-                    "or hears is not in the forecast",
-                    part.name, preset));
+    add_line(config.notes,
+             "text_config: names \"{}\" without sizes; read as the preset {}; what it sees "
+             "or hears is not in the forecast",
+             part.name, preset);
     return config;
 }
 
@@ -251,7 +253,7 @@ bool states_a_size(const Json& text, const HubRules& rules) {
 // The architecture of the family whose file lists this type.
 Workload architecture_of(std::string_view type) {
     for (const ModelFamily& family : read_families())
-        if (std::ranges::find(family.hub, type) != family.hub.end()) return family.architecture;
+        if (contains(family.hub, type)) return family.architecture;
     if (type == "llama") throw std::logic_error("no family lists llama as model_type");
     return architecture_of("llama");  // the rules of the type state the differences
 }

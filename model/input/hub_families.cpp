@@ -5,7 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
+#include "model/base/text_search.h"
 #include "model/input/fields.h"
 #include "model/transformer/counts.h"
 
@@ -184,9 +186,9 @@ std::string blocks_of_nemotron_h(HubValues& c) {
     if (c.states("layers_block_type"))
         for (const Json& block : c.of("layers_block_type")) {
             const auto letter =
-                std::ranges::find(letters, block.is_string() ? block.get<std::string>() : "",
-                                  &std::pair<std::string_view, char>::first);
-            if (letter == std::end(letters))
+                first_with(letters, block.is_string() ? block.get<std::string>() : "",
+                           &std::pair<std::string_view, char>::first);
+            if (!letter)
                 c.fail("layers_block_type", block.dump() + " is no kind of block that is modelled");
             pattern += letter->second;
         }
@@ -339,7 +341,7 @@ void read_delta(HubValues& c) {
     const auto attends = [](const Json& kind) { return kind == "full_attention"; };
     const auto first = std::ranges::find_if(kinds, attends);
     d.interval = first == kinds.end() ? 0 : as_int(first - kinds.begin()) + 1;
-    for (std::size_t l = 0; l < kinds.size(); ++l)
+    for (const std::size_t l : indices_of(kinds))
         if (kinds[l] !=
             (has_attention(c.workload(), as_int(l)) ? "full_attention" : "linear_attention"))
             c.fail("layer_types", fmt::format("layer {} is {}; expected linear_attention, and "
@@ -354,7 +356,7 @@ void read_indexed(HubValues& c) {
     static_cast<void>(c.states("layer_types"));
     if (!c.states("index_topk")) x = {};
     const auto says = [&](const char* name, const char* what) {
-        return c.states(name) && c.of(name).dump().find(what) != std::string::npos;
+        return c.states(name) && has(c.of(name).dump(), what);
     };
     const bool rarely = c.states("index_topk_freq") && c.of("index_topk_freq").is_number() &&
                         c.of("index_topk_freq") > 1;
@@ -467,7 +469,7 @@ HubRules read_hub_rules() {
 
 const HubType* HubRules::of(std::string_view name) const {
     for (const HubType& type : types)
-        if (std::ranges::find(type.names, name) != type.names.end()) return &type;
+        if (contains(type.names, name)) return &type;
     return nullptr;
 }
 
@@ -551,10 +553,10 @@ void HubValues::read_key(const HubKey& key) {
     if (key.needed && !filled_)
         fail(key.names.front(), "missing; expected a value for workload." + key.key);
     const auto implied =
-        std::ranges::find_if(key.names, [&](const std::string& name) { return states(name); });
-    if (implied == key.names.end() && key.needed)
+        first_where(key.names, [&](const std::string& name) { return states(name); });
+    if (!implied && key.needed)
         fail(key.names.front(), "missing; expected a value for workload." + key.key);
-    if (implied == key.names.end()) return;
+    if (!implied) return;
     if (key.needed)
         filled_in_ += (filled_in_.empty() ? "" : ", ") + *implied + " " + of(*implied).dump();
     may(key.key, *implied);
@@ -569,17 +571,14 @@ void HubValues::note_unread(bool known) {
     std::string unread;
     each_name(file_, "", [&](const std::string& name, const Json& value) {
         const auto is = [&](const std::string& pattern) {
-            return fits(name.substr(0, name.find('.')), pattern) ||
-                   name.find("." + pattern) != std::string::npos ||
+            return fits(name.substr(0, name.find('.')), pattern) || has(name, "." + pattern) ||
                    fits(name.substr(name.rfind('.') + 1), pattern);
         };
         if (value.is_null() || asked_.contains(name) ||
             std::ranges::any_of(rules_.without_effect, is))
             return;
         if (defaults_.contains(name) ? defaults_[name] == value : is_off(value)) return;
-        const auto speaks = [&](const std::string& part) {
-            return name.find(part) != std::string::npos;
-        };
+        const auto speaks = [&](const std::string& part) { return has(name, part); };
         if (known && std::ranges::none_of(rules_.speaking, speaks)) return;
         unread += (unread.empty() ? "" : ", ") + name + " = " + value.dump().substr(0, 40);
     });

@@ -7,8 +7,10 @@
 
 #include "model/base/characters.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/base/refuse.h"
 #include "model/input/fields.h"
 
 namespace stepcast {
@@ -36,14 +38,13 @@ const T* as(const ConfigValue& found) {
 }
 
 [[noreturn]] void wrong(const ConfigValue& found, std::string_view is, std::string_view expected) {
-    throw ConfigError(fmt::format("{} is {}; expected {}", shown(found), is, expected));
+    refuse("{} is {}; expected {}", shown(found), is, expected);
 }
 
 std::int64_t integer_of(const ConfigValue& found) {
     constexpr std::string_view expected = "an integer, for example 4";
     if (const auto* v = as<std::int64_t>(found)) return *v;
-    if (as<std::vector<ConfigValue>>(found))
-        throw ConfigError(fmt::format("found an array; expected {}", expected));
+    if (as<std::vector<ConfigValue>>(found)) refuse("found an array; expected {}", expected);
     wrong(found, "not an integer", expected);
 }
 
@@ -91,19 +92,18 @@ void read_rows(const ConfigValue& found, const Expected& expected, std::vector<R
                const auto& check) {
     const auto* rows = as<Values>(found);
     if (!rows)
-        throw ConfigError(fmt::format("found {}; expected an array of {}, for example {}",
-                                      shown(found), expected.list, expected.example));
+        refuse("found {}; expected an array of {}, for example {}", shown(found), expected.list,
+               expected.example);
     for (const ConfigValue& value : *rows)
         at_place(fmt::format("point {}", out.size() + 1), [&] {
             const auto* row = as<Values>(value);
             const auto names = fields_in(row ? *row : Values(), out);
             if (!row || row->size() != names.size())
-                throw ConfigError(
-                    fmt::format("found {}; expected {}, for example {}",
-                                row ? fmt::format("{} values", row->size()) : shown(value),
-                                expected.row, expected.example));
+                refuse("found {}; expected {}, for example {}",
+                       row ? fmt::format("{} values", row->size()) : shown(value), expected.row,
+                       expected.example);
             out.emplace_back();
-            for (std::size_t i = 0; i < names.size(); ++i)
+            for (const std::size_t i : indices_of(names))
                 if (!names[i].empty()) read_field(names[i], (*row)[i], out.back());
             check(*row);
         });
@@ -133,12 +133,11 @@ void read_value(const ConfigValue& found, long& out) {
     out = integer_of(found);
     using Limits = std::numeric_limits<int>;
     if (out < Limits::min() || out > Limits::max())
-        throw ConfigError(
-            fmt::format("{} is out of range; expected at most {}", out, Limits::max()));
+        refuse("{} is out of range; expected at most {}", out, Limits::max());
 }
 void read_value(const ConfigValue& found, std::uint64_t& out) {
     const auto value = integer_of(found);
-    if (value < 0) throw ConfigError(fmt::format("{} is out of range; expected at least 0", value));
+    if (value < 0) refuse("{} is out of range; expected at least 0", value);
     out = static_cast<std::uint64_t>(value);
 }
 void read_value(const ConfigValue& found, bool& out) {
@@ -158,8 +157,7 @@ void read_value(const ConfigValue& found, std::string& out) {
     const auto* v = as<std::string>(found);
     if (!v) wrong(found, "not text", "text in quotes");
     if (plain_text(*v) != *v)
-        throw ConfigError(fmt::format("\"{}\" holds control characters; expected a line of text",
-                                      plain_text(*v)));
+        refuse("\"{}\" holds control characters; expected a line of text", plain_text(*v));
     out = *v;
 }
 
@@ -184,7 +182,7 @@ const std::string& name_in(const ConfigValue& found) {
 }
 const std::vector<ConfigValue>& list_in(const ConfigValue& found, std::string_view of) {
     if (const auto* values = as<std::vector<ConfigValue>>(found)) return *values;
-    throw ConfigError(fmt::format("found {}; expected an array of {}", shown(found), of));
+    refuse("found {}; expected an array of {}", shown(found), of);
 }
 void read_value(const ConfigValue& found, BucketSize& out) {
     constexpr double least = 1, most = 1e15;
@@ -277,7 +275,7 @@ ConfigValue list_of(const std::string& raw) {
     std::vector<std::string> elements;
     for (const auto& word : words)
         elements.push_back(as_number<double>(word) ? word : quoted_toml(unquoted(word)));
-    throw ConfigError(fmt::format("found {}; expected [{}]", text, fmt::join(elements, ", ")));
+    refuse("found {}; expected [{}]", text, fmt::join(elements, ", "));
 }
 ConfigValue number_or_word_of(const std::string& raw) {
     const std::string text = unquoted(raw);
@@ -288,7 +286,7 @@ ConfigValue number_or_word_of(const std::string& raw) {
 }
 
 void out_of_range(const std::string& value, const std::string& expected) {
-    throw ConfigError(fmt::format("{} is out of range; expected {}", value, expected));
+    refuse("{} is out of range; expected {}", value, expected);
 }
 
 std::string quoted_toml(std::string_view text) {

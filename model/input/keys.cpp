@@ -8,8 +8,11 @@
 #include <fmt/ranges.h>
 
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/base/refuse.h"
+#include "model/base/text_search.h"
 #include "model/input/framework_file.h"
 #include "model/input/key_table.h"
 #include "model/input/key_values.h"
@@ -48,8 +51,8 @@ const Key* find_key(std::string_view path) {
             for (const Key& key : *keys) found.emplace(key.path, &key);
         return found;
     }();
-    const auto found = by_path.find(path);
-    return found == by_path.end() ? nullptr : found->second;
+    const auto found = value_in(by_path, path);
+    return found ? *found : nullptr;
 }
 
 std::string whole_key(const std::string& word) {
@@ -59,9 +62,7 @@ std::string whole_key(const std::string& word) {
         const auto path = fmt::format("{}.{}", table, word);
         const Key* const key = find_key(path);
         if (!key || (!found.empty() && canonical(*find_key(found)) == canonical(*key))) continue;
-        if (!found.empty())
-            throw ConfigError(
-                fmt::format("{} may be {} or {}; expected the whole key", word, found, path));
+        if (!found.empty()) refuse("{} may be {} or {}; expected the whole key", word, found, path);
         found = path;
     }
     return found.empty() ? word : found;
@@ -80,11 +81,10 @@ static std::pair<std::vector<std::string>, std::string> valid_names(const std::s
         if (const auto dot = shown.find('.'); dot != std::string::npos)
             valid.push_back(shown.substr(0, dot));
         if (const auto rest = shown.substr(std::min(shown.size(), table.size()));
-            !table.empty() && shown.starts_with(table) && rest.find('.') == std::string::npos)
+            !table.empty() && shown.starts_with(table) && !has(rest, '.'))
             siblings += (siblings.empty() ? "" : ", ") + rest;
     }
-    if (prefix == "framework.")
-        std::ranges::copy(framework_line_names(), std::back_inserter(valid));
+    if (prefix == "framework.") append(valid, framework_line_names());
     return {valid, siblings};
 }
 
@@ -105,8 +105,7 @@ std::string unknown_key(const std::string& path, const std::string& prefix) {
 
 void check_required(const Experiment& experiment, std::string_view table) {
     for (const auto& key : keys_of(table))
-        if (is_missing(key, experiment))
-            throw ConfigError(fmt::format("{}: missing; expected {}", key.path, key.meaning));
+        if (is_missing(key, experiment)) refuse("{}: missing; expected {}", key.path, key.meaning);
 }
 
 void assign(const Key& key, Experiment& experiment, const ConfigValue& value) {
@@ -154,8 +153,7 @@ std::string lines_of(std::span<const Key> keys, const void* holder,
     std::string text;
     for (const Key& key : keys) {
         const std::string value = toml_text_of(key, holder);
-        if (std::ranges::find(left_out, key.path) == left_out.end() &&
-            !(holds_rows(key) && value == "[]"))
+        if (!contains(left_out, key.path) && !(holds_rows(key) && value == "[]"))
             text += fmt::format("{} = {}\n", key.path, value);
     }
     return text;

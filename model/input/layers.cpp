@@ -5,6 +5,7 @@
 #include <set>
 
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/input/families.h"
 #include "model/input/framework_file.h"
 #include "model/input/hub_config.h"
@@ -115,8 +116,7 @@ void lay_workload(Layers& layers, const std::string& path) {
     if (const auto family = take_start(PresetKind::family, "family", file))
         lay_family(layers, *family);
     lay_file(layers, file, "workload.", Origin::preset);
-    if (std::ranges::find(file.entries, "tied", &TomlEntry::path) != file.entries.end())
-        keep_tie(layers.experiment.overlay);
+    if (contains(file.entries, "tied", &TomlEntry::path)) keep_tie(layers.experiment.overlay);
 }
 
 std::string start_relative_to(PresetKind kind, const TomlFile& file, const TomlEntry& entry) {
@@ -143,8 +143,8 @@ std::vector<TomlFile> with_starts(PresetKind kind, std::string_view key, const s
     std::vector<TomlFile> files;
     for (std::optional<std::string> next = path; next;) {
         TomlFile& file = files.emplace_back(read_toml(*next));
-        const auto start = std::ranges::find(file.entries, key, &TomlEntry::path);
-        if (files.size() == most && start != file.entries.end())
+        const auto start = first_with(file.entries, key, &TomlEntry::path);
+        if (files.size() == most && start)
             throw ConfigError(start->value_at + ": " + start->path +
                               ": starts from itself; expected another");
         next = take_start(kind, key, file);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "model/base/lists.h"
 #include "model/experiment.h"
 #include "model/input/key_values.h"
 
@@ -122,7 +123,7 @@ void take_expert_layer(Framework& f, const OlderLine& line, const ConfigValue& v
     std::vector<FrameworkRule> graphs = f.rules;
     std::erase_if(graphs, [&](const auto& one) { return one.set.key != line.now || always(one); });
     rule(f, line.now, text_of_line(line, value));
-    f.rules.insert(f.rules.end(), graphs.begin(), graphs.end());
+    append(f.rules, graphs);
     rule(f, "runtime.experts.one_by_one", "true");
 }
 

@@ -14,9 +14,11 @@
 #include <fmt/ranges.h>
 
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/plain_text.h"
+#include "model/base/refuse.h"
+#include "model/base/text_search.h"
 #include "model/base/whole_files.h"
-#include "model/input/checks.h"
 #include "model/input/toml_reader.h"
 #include "model/records/measurements.h"
 
@@ -112,7 +114,7 @@ std::optional<std::string> preset_of_gpu(const std::string& name, PresetKind kin
                 exact || (text && entry.path == "gpu.name" && squeezed(*text) == squeezed(name));
             if (count && entry.path == "gpus_per_node") ranks = *count;
         }
-        if (std::ranges::find(names, squeezed(name)) == names.end()) continue;
+        if (!contains(names, squeezed(name))) continue;
         if (const std::tuple now(ranks > 1, exact, ranks); now > best) found = path, best = now;
     }
     return found;
@@ -122,8 +124,7 @@ std::optional<std::string> found_preset(PresetKind kind, const std::string& name
     if (name.empty()) return std::nullopt;  // a cluster without a GPU has an empty name as well
     std::error_code ignored;
     const auto path = folder(kind) / (name + ".toml");
-    if (name.find('/') == std::string::npos && fs::is_regular_file(path, ignored))
-        return path.string();
+    if (!has(name, '/') && fs::is_regular_file(path, ignored)) return path.string();
     if (kind != PresetKind::cluster && kind != PresetKind::nameplate) return std::nullopt;
     const auto found = preset_of_gpu(name, kind);
     return found || kind == PresetKind::nameplate ? found
@@ -151,7 +152,7 @@ std::vector<std::string> names_of_gpus(PresetKind kind) {
         for (const auto& entry : read_toml((folder(kind) / (preset + ".toml")).string()).entries)
             if (const auto* text = std::get_if<std::string>(&entry.value.value);
                 text && (entry.path == "gpu.name" || entry.path == "gpu.aliases"))
-                std::ranges::move(words_of(*text), std::back_inserter(names));
+                append(names, words_of(*text));
     return names;
 }
 
@@ -159,7 +160,7 @@ std::vector<std::string> names_of_gpus(PresetKind kind) {
 std::vector<std::string> all_names(PresetKind kind) {
     auto names = preset_names(kind);
     if (kind == PresetKind::cluster || kind == PresetKind::nameplate)
-        std::ranges::move(names_of_gpus(kind), std::back_inserter(names));
+        append(names, names_of_gpus(kind));
     return names;
 }
 
@@ -246,8 +247,7 @@ namespace {
 std::vector<std::string> names_with_nameplates(PresetKind kind,
                                                std::vector<std::string> (*names)(PresetKind)) {
     auto all = names(kind);
-    if (kind == PresetKind::cluster)
-        std::ranges::move(names(PresetKind::nameplate), std::back_inserter(all));
+    if (kind == PresetKind::cluster) append(all, names(PresetKind::nameplate));
     return all;
 }
 
@@ -287,7 +287,7 @@ std::string preset_path(PresetKind kind, const std::string& name) {
     std::error_code ignored;
     if (is_standard_input(name)) return name;
     const bool hub_config = kind == PresetKind::workload && name.ends_with(".json");
-    if (name.find('/') != std::string::npos || name.ends_with(".toml") || hub_config) {
+    if (has(name, '/') || name.ends_with(".toml") || hub_config) {
         if (!fs::is_regular_file(name, ignored))
             throw ConfigError(name + ": no such file; expected a TOML file" +
                               (kind == PresetKind::workload ? ", a model's config.json" : "") +

@@ -1,12 +1,13 @@
 #include "model/input/remarks.h"
 
 #include <algorithm>
-#include <span>
 #include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/input/key_table.h"
 #include "model/input/keys.h"
@@ -165,7 +166,7 @@ bool names(std::string_view keys, std::string_view key) {
 }
 
 bool was_replaced(const Experiment& e, std::string_view key) {
-    return std::ranges::find(e.overlay.under, key, &Override::key) != e.overlay.under.end();
+    return contains(e.overlay.under, key, &Override::key);
 }
 
 // Keys with another value than the default that their step does not read. What a framework or a
@@ -175,42 +176,41 @@ void add_idle_keys(const Experiment& e, Remarks& remarks) {
     for (const std::string_view table : {"workload.", "parallelism.", "runtime.", "routing."})
         for (const Key& key : keys_of(table)) {
             if (is_preset(key) || was_replaced(e, key.path)) continue;
-            const auto feature = std::ranges::find_if(
+            const auto feature = first_where(
                 features, [&](const Feature& f) { return names(f.keys, key.path) && !f.there(e); });
-            if (feature == std::end(features)) continue;
+            if (!feature) continue;
             if (const auto value = text_of(key, e); value != text_of(key, defaults))
-                remarks.push_back(
-                    fmt::format("{} = {} changes nothing: {}", key.path, value, feature->lacks));
+                add_line(remarks, "{} = {} changes nothing: {}", key.path, value, feature->lacks);
         }
 }
 
 void add_odd_sizes(const Experiment& e, Remarks& remarks) {
     const Workload& w = e.workload;
     if (w.window > w.seq)
-        remarks.push_back(fmt::format(
-            "workload.window = {} reaches beyond workload.seq = {}: as if there were none",
-            w.window, w.seq));
+        add_line(remarks,
+                 "workload.window = {} reaches beyond workload.seq = {}: as if there were none",
+                 w.window, w.seq);
     if (w.head_share == 0 && is_transformer(e))
         remarks.emplace_back("workload.head_share = 0 leaves no logits");
     if (w.vocab == 1) remarks.emplace_back("workload.vocab = 1 leaves nothing to predict");
     if (w.adapter_rank > w.hidden)
-        remarks.push_back(
-            fmt::format("workload.adapter_rank = {} is above workload.hidden = {}, so adapters "
-                        "have more weights than what they "
-                        "adapt",
-                        w.adapter_rank, w.hidden));
+        add_line(remarks,
+                 "workload.adapter_rank = {} is above workload.hidden = {}, so adapters "
+                 "have more weights than what they "
+                 "adapt",
+                 w.adapter_rank, w.hidden);
     if (const double all = real(w.moe.experts) / w.moe.top_k;
         w.moe.experts > 0 && w.moe.capacity_factor > all)
-        remarks.push_back(
-            fmt::format("workload.moe.capacity_factor = {} is above experts / top_k = {:.4g}: each "
-                        "expert has room for more than all tokens",
-                        w.moe.capacity_factor, all));
+        add_line(remarks,
+                 "workload.moe.capacity_factor = {} is above experts / top_k = {:.4g}: each "
+                 "expert has room for more than all tokens",
+                 w.moe.capacity_factor, all);
     if (w.max_positions > 0 && w.max_positions < w.seq && w.positions == Positions::learned &&
         is_transformer(e))
-        remarks.push_back(
-            fmt::format("workload.max_positions = {} is below workload.seq = {}: positions beyond "
-                        "it have no row",
-                        w.max_positions, w.seq));
+        add_line(remarks,
+                 "workload.max_positions = {} is below workload.seq = {}: positions beyond "
+                 "it have no row",
+                 w.max_positions, w.seq);
 }
 
 // Bounds a factor of ten and more away from every device and link that is built.
@@ -219,15 +219,14 @@ void add_odd_machine(const Experiment& e, Remarks& remarks) {
     const auto check = [&](std::string_view key, auto value, decltype(value) least,
                            decltype(value) most) {
         if (value > decltype(value)(0) && (value < least || value > most))
-            remarks.push_back(
-                fmt::format("cluster.{} = {} is that of no machine; expected {} to {}", key,
-                            to_string(value), to_string(least), to_string(most)));
+            add_line(remarks, "cluster.{} = {} is that of no machine; expected {} to {}", key,
+                     to_string(value), to_string(least), to_string(most));
     };
     if (c.network.oversubscription != 1 && c.nodes <= c.network.nodes_per_leaf)
-        remarks.push_back(
-            fmt::format("cluster.network.oversubscription = {} changes nothing: all {} nodes meet "
-                        "below the spine",
-                        c.network.oversubscription, c.nodes));
+        add_line(remarks,
+                 "cluster.network.oversubscription = {} changes nothing: all {} nodes meet "
+                 "below the spine",
+                 c.network.oversubscription, c.nodes);
     check("gpu.memory", c.gpu.memory, Bytes(100e6), Bytes(10e12));
     check("gpu.memory_bandwidth", c.gpu.memory_bandwidth, BytesPerSecond(100e6),
           BytesPerSecond(1e15));
@@ -246,10 +245,10 @@ void add_measured_rates(const Experiment& e, Remarks& remarks) {
             if (const std::string key = "cluster." + table; text_of(*find_key(key), e) != "[]")
                 measured.push_back(key);
         if (!measured.empty())
-            remarks.push_back(
-                fmt::format("{} = {} changes nothing of what was measured on this machine; {} = [] "
-                            "takes its cost model instead",
-                            stated, text_of(*find_key(stated), e), fmt::join(measured, " = [], ")));
+            add_line(remarks,
+                     "{} = {} changes nothing of what was measured on this machine; {} = [] "
+                     "takes its cost model instead",
+                     stated, text_of(*find_key(stated), e), fmt::join(measured, " = [], "));
     }
 }
 
@@ -261,12 +260,11 @@ void add_lacks(const Experiment& e, Remarks& remarks) {
     const auto check = [&](std::string_view key, std::string_view value, const std::string& what) {
         const Lack* const lack = lack_of(e.cluster.gpu, key, value);
         if (!lack) return;
-        remarks.push_back(
-            fmt::format("{} is not there on {}, whose compute capability is below {} ({}); {}",
-                        what, e.cluster.gpu.name, lack->capability, lack->source,
-                        (latent && key == attention) || lack->instead.empty()
-                            ? "the forecast is of what cannot run"
-                            : "expected " + lack->instead));
+        add_line(remarks, "{} is not there on {}, whose compute capability is below {} ({}); {}",
+                 what, e.cluster.gpu.name, lack->capability, lack->source,
+                 (latent && key == attention) || lack->instead.empty()
+                     ? "the forecast is of what cannot run"
+                     : "expected " + lack->instead);
     };
     const auto kernel = to_string(attention_kernel(e)),
                dispatch = to_string(e.runtime.experts.dispatch);
@@ -287,13 +285,14 @@ void add_replaced_attention(const Experiment& e, Remarks& remarks) {
     const Lack* const lack = lack_of(e.cluster.gpu, attention, *usual);
     const std::string_view plain = to_string(AttentionKind::plain);
     if (*usual != plain && !fuses_heads(e) && to_string(e.runtime.attention) == plain)
-        remarks.push_back(fmt::format(
+        add_line(
+            remarks,
             "{} = plain: the fused kernels of {} take heads of a multiple of 8 elements, not of {}",
-            attention, e.framework.name, head_dim(e.workload)));
+            attention, e.framework.name, head_dim(e.workload));
     else if (lack && to_string(e.runtime.attention) == lack->instead)
-        remarks.push_back(
-            fmt::format("{} = {}: {} has no {} kernel below compute capability {} ({})", attention,
-                        lack->instead, e.cluster.gpu.name, *usual, lack->capability, lack->source));
+        add_line(remarks, "{} = {}: {} has no {} kernel below compute capability {} ({})",
+                 attention, lack->instead, e.cluster.gpu.name, *usual, lack->capability,
+                 lack->source);
 }
 
 // What a named framework decides of a step that is no transformer.

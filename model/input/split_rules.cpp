@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/rank_groups.h"
 #include "model/runtime_rules.h"
@@ -57,7 +58,7 @@ constexpr Rule of_any(SplitKey key, std::string_view text, Is* broken, Refusal* 
 
 template <class T>
 bool lacks(const std::vector<T>& list, T value) {
-    return !list.empty() && std::ranges::find(list, value) == list.end();
+    return !list.empty() && !contains(list, value);
 }
 
 constexpr StageChunks chunks_of(const Split& s) { return traits(s.p.schedule).chunks; }

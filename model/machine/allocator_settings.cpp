@@ -13,6 +13,7 @@
 
 #include "model/base/characters.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 
 namespace stepcast {
@@ -199,15 +200,15 @@ private:
             "graph_capture_record_stream_reuse", "throw_on_cudamalloc_oom",
             "expandable_segments_reserve",       "expandable_segments_reserve_by_class"};
         const std::string key = take();
-        const auto found = keys.find(key);
-        const bool ignored = std::ranges::find(without_effect, key) != std::end(without_effect);
-        if (found == keys.end() && !ignored)
+        const auto found = value_in(keys, key);
+        const bool ignored = contains(without_effect, key);
+        if (!found && !ignored)
             refuse(fmt::format("Unrecognized key '{}' in CUDA allocator config.", key));
         take_sign(":");
         if (ignored)
             skip_value();
         else
-            found->second();
+            (*found)();
     }
 
     const std::string& text_;

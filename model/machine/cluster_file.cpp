@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <ranges>
 
-#include <fmt/format.h>
-
+#include "model/base/lists.h"
 #include "model/cluster.h"
 #include "model/input/fields.h"
 #include "model/input/framework_file.h"
@@ -69,7 +68,7 @@ Fitted lay_fitted(Layers& layers, const std::string& prefix,
             return entry.path + ": unknown key; docs/files.md lists those of [fitted]";
         });
     for (const auto& entry : entries) value_at[entry.path] = entry.value_at;
-    for (std::size_t i = 0; i < fitted.parameters.size(); ++i) {
+    for (const std::size_t i : indices_of(fitted.parameters)) {
         const auto row = "fitted.parameters." + std::to_string(i);
         lay_parameter(layers, prefix, fitted.parameters[i], [&](const std::string& name) {
             auto at = value_at.find(row + "." + name);

@@ -1,7 +1,5 @@
 #include "model/machine/libraries.h"
 
-#include <algorithm>
-
 #include "model/input/fields.h"
 #include "model/input/presets.h"
 #include "model/machine/generation.h"

@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <stdexcept>
 
 #include "model/base/csv.h"
 #include "model/base/errors.h"
-#include "model/base/numbers.h"
+#include "model/base/refuse.h"
 
 namespace stepcast {
 namespace {
@@ -38,8 +36,7 @@ Sample sample_of(const std::vector<std::string>& f) {
     if (s.unit != "s" && s.unit != "B" && s.unit != "1")
         throw ConfigError("unit: \"" + s.unit + "\" is no unit here; expected s, B or 1");
     if (s.unit == "s" && (s.value < 0 || s.value > longest))
-        throw ConfigError(
-            fmt::format("value: {} s is no time of a phase; expected 0 to {} s", s.value, longest));
+        refuse("value: {} s is no time of a phase; expected 0 to {} s", s.value, longest);
     if (s.run_id.empty() || s.phase.empty())
         throw ConfigError("run_id and phase must not be empty");
     return s;

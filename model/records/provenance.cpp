@@ -10,7 +10,9 @@
 
 #include "model/base/characters.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/plain_text.h"
+#include "model/base/refuse.h"
 #include "model/base/stamp.h"
 #include "model/experiment.h"
 #include "model/input/presets.h"
@@ -76,7 +78,7 @@ std::vector<RowHash> read_seen_rows() {
     std::vector<RowHash> rows;
     for (std::string line; std::getline(in, line);) {
         if (line.starts_with('#')) continue;
-        std::ranges::copy(read_hash_line(line), std::back_inserter(rows));
+        append(rows, read_hash_line(line));
     }
     return joined(std::move(rows), {});
 }
@@ -162,7 +164,7 @@ std::vector<RowHash> step_rows(const std::vector<Sample>& samples) {
 
 std::vector<std::string> hash_lines(const std::vector<RowHash>& rows) {
     std::vector<std::string> lines;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (const std::size_t i : indices_of(rows)) {
         if (i % hashes_a_line == 0) lines.emplace_back();
         for (int shift = bits - 6; shift >= 0; shift -= 6)
             lines.back() += alphabet[(rows[i] >> shift) & 63];
@@ -173,13 +175,11 @@ std::vector<std::string> hash_lines(const std::vector<RowHash>& rows) {
 std::vector<RowHash> read_hash_line(std::string_view line) {
     std::vector<RowHash> rows;
     if (line.size() % letters != 0)
-        throw ConfigError(
-            fmt::format("{} letters; expected {} of each row's hash", line.size(), letters));
-    for (std::size_t i = 0; i < line.size(); ++i) {
+        refuse("{} letters; expected {} of each row's hash", line.size(), letters);
+    for (const std::size_t i : indices_of(line)) {
         const auto digit = alphabet.find(line[i]);
         if (digit == std::string_view::npos)
-            throw ConfigError(
-                fmt::format("'{}' is no letter of a hash; expected A-Z a-z 0-9 - _", line[i]));
+            refuse("'{}' is no letter of a hash; expected A-Z a-z 0-9 - _", line[i]);
         if (i % letters == 0) rows.push_back(0);
         rows.back() = (rows.back() << 6) | digit;
     }
@@ -199,7 +199,7 @@ std::vector<RowHash> rows_of_file(const std::string& path) {
 }
 
 std::vector<RowHash> joined(std::vector<RowHash> a, const std::vector<RowHash>& b) {
-    a.insert(a.end(), b.begin(), b.end());
+    append(a, b);
     std::sort(a.begin(), a.end());
     a.erase(std::unique(a.begin(), a.end()), a.end());
     if (!a.empty() && a.front() == 0) a.erase(a.begin());

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/stamp.h"
 #include "model/base/whole_files.h"
@@ -112,8 +113,8 @@ std::vector<MeasuredStep> steps_of(const std::vector<Sample>& samples, const std
             steps.emplace_back();
             phases.emplace_back();
         }
-        const auto kept = std::ranges::find(kept_values, sample.phase, &KeptValue::phase);
-        if (kept == std::end(kept_values))
+        const auto kept = first_with(kept_values, sample.phase, &KeptValue::phase);
+        if (!kept)
             throw ConfigError(fmt::format("{}: phase \"{}\" is none of a run", path, sample.phase));
         if (!phases[index].insert(sample.phase).second)
             throw ConfigError(
@@ -122,7 +123,7 @@ std::vector<MeasuredStep> steps_of(const std::vector<Sample>& samples, const std
         kept->set(steps[index], sample.value);
     }
     constexpr std::size_t of_a_step = std::size(kept_values);
-    for (std::size_t step = 0; step < steps.size(); ++step)
+    for (const std::size_t step : indices_of(steps))
         if (phases[step].size() != of_a_step)
             throw ConfigError(
                 fmt::format("{}: step {} has {} values; expected its {} phases, once each", path,
@@ -322,7 +323,7 @@ RunRecord read_run(const std::string& folder) {
                                          : read_named_experiment(root, head, record);
     const std::string samples = (root / "run.csv").string();
     record.measurement.steps = steps_of(read_measurements(samples), samples);
-    for (std::size_t step = 0; step < record.measurement.steps.size(); ++step) {
+    for (const std::size_t step : indices_of(record.measurement.steps)) {
         const std::string path = (root / trace_name(step)).string();
         TraceFile file = read_trace(path);
         if (file.graph_stamp != record.graph_stamp)
@@ -335,7 +336,7 @@ RunRecord read_run(const std::string& folder) {
 
 void require_traces_of(const TaskGraph& graph, const RunRecord& record, const std::string& folder) {
     const std::vector<Trace>& traces = record.measurement.traces;
-    for (std::size_t step = 0; step < traces.size(); ++step)
+    for (const std::size_t step : indices_of(traces))
         if (const std::string why = span_mismatch(graph, traces[step]); !why.empty())
             throw ConfigError(fmt::format("{}/{}: {}; expected the trace of this experiment's step",
                                           folder, trace_name(step), why));

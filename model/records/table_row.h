@@ -9,6 +9,7 @@
 
 #include "model/base/csv.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/units.h"
 #include "model/records/provenance.h"
 
@@ -16,9 +17,8 @@ namespace stepcast {
 
 inline bool has_columns(const std::vector<std::string>& header,
                         std::initializer_list<const char*> columns) {
-    return std::all_of(columns.begin(), columns.end(), [&](const char* column) {
-        return std::find(header.begin(), header.end(), column) != header.end();
-    });
+    return std::all_of(columns.begin(), columns.end(),
+                       [&](const char* column) { return contains(header, column); });
 }
 
 // Moves the reader to the header, the first row that is not a comment.
@@ -40,8 +40,8 @@ public:
     [[nodiscard]] bool has(const std::string& name) const { return column_.contains(name); }
     // Empty if the file lacks the column.
     [[nodiscard]] std::string text(const std::string& name) const {
-        const auto at = column_.find(name);
-        return at == column_.end() ? "" : reader_.fields()[at->second];
+        const auto at = value_in(column_, name);
+        return !at ? "" : reader_.fields()[*at];
     }
     template <typename Parse>
     auto read(const std::string& name, Parse parse) const {

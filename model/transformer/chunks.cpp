@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/recorded/opt_prime/modules.h"
 #include "model/transformer/counts.h"
@@ -83,7 +84,7 @@ std::vector<int> chunk_layers(const Workload& w, const Parallelism& p) {
 }
 
 bool all_hold_layers(const std::vector<int>& layers) {
-    for (std::size_t g = 0; g < layers.size(); ++g)
+    for (const std::size_t g : indices_of(layers))
         if (layers[g] < (g == 0 || g + 1 == layers.size() ? 0 : 1)) return false;
     return true;
 }
@@ -93,7 +94,7 @@ namespace {
 void cut_by_layers(const Workload& w, const Parallelism& p, std::vector<Chunk>& chunks) {
     const std::vector<int> layers = chunk_layers(w, p);
     int layer = 0;
-    for (std::size_t g = 0; g < chunks.size(); ++g) {
+    for (const std::size_t g : indices_of(chunks)) {
         chunks[g].first = layer;
         layer += layers[g];
         chunks[g].last = layer;

@@ -1,10 +1,9 @@
 #include "model/transformer/counts.h"
 
 #include <algorithm>
-#include <iterator>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
-#include "model/base/selection.h"
 #include "model/block/blocks.h"
 #include "model/transformer/rank_shape.h"
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/recorded/opt_prime/messages.h"
 #include "model/transformer/stages.h"
@@ -82,7 +83,7 @@ private:
                            at.back ? Phase::backward : Phase::forward, send_op(at),
                            blocking ? 0.0F : 1.0F, group};
         TasksByRank sent;
-        for (std::size_t r = 0; r < from.stage.size(); ++r) {
+        for (const std::size_t r : indices_of(from.stage)) {
             const Place places[2] = {{from.stage.graph_rank(r), out}, {to.stage.graph_rank(r), in}};
             const TaskId after[2] = {from.stage.last()[r], to.stage.last()[r]};
             const std::size_t waits = blocking && after[1] != no_task ? 2 : 1;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/recorded/moe/layer.h"
 #include "model/transformer/counts.h"
@@ -84,7 +85,7 @@ void update_weights(TaskGraph& graph, const LayerContext& c, const Stages& stage
     const int everybody = all_ranks(c.experiment.parallelism);
     for (const auto& state : stages) state->data.add_norm();
     std::vector<std::size_t> all;
-    for (std::size_t s = 0; s < stages.size(); ++s) all.push_back(s);
+    for (const std::size_t s : indices_of(stages)) all.push_back(s);
     if (everybody > 1 && !c.experiment.runtime.gradients.clip_per_rank)
         across(graph, c, stages, all,
                {"norm_all_reduce", Bytes(8), Group{everybody, 1}, Phase::optimizer});

@@ -29,6 +29,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "model/base/lists.h"
 #include "model/block/adapters.h"
 #include "model/block/block_pass.h"
 #include "model/block/blocks.h"
@@ -333,7 +334,7 @@ Activations memory_of(const Block& block, const LayerContext& c) {
     const std::vector<bool> runs = selective_runs(block, c.experiment);
     Activations sum;
     Bytes again;
-    for (std::size_t i = 0; i < block.size(); ++i) {
+    for (const std::size_t i : indices_of(block)) {
         const OperatorMemory of = memory_of(block, i, runs[i], c);
         sum.kept += of.kept.sum();
         sum.work = std::max(sum.work, of.work.sum() + query_sums(block[i], of, c));
@@ -376,7 +377,7 @@ TensorSizes kept_by_alternate(const Block& block, std::size_t i, bool runs_again
 Bytes kept_by_alternate(const Block& block, const LayerContext& c) {
     const std::vector<bool> runs = alternate_runs(block, c.experiment.parallelism.tp);
     Bytes sum;
-    for (std::size_t i = 0; i < block.size(); ++i)
+    for (const std::size_t i : indices_of(block))
         sum += kept_by_alternate(block, i, runs[i], c).sum();
     return sum;
 }
@@ -431,7 +432,7 @@ OperatorMemories operator_memories(const Block& block, const LayerContext& c) {
     const std::vector<bool> runs = alternate_runs(block, c.experiment.parallelism.tp),
                             selective = selective_runs(block, c.experiment);
     OperatorMemories memories;
-    for (std::size_t i = 0; i < block.size(); ++i) {
+    for (const std::size_t i : indices_of(block)) {
         memories.operators.push_back(memory_of(block, i, selective[i], c));
         memories.kept_by_alternate.push_back(kept_by_alternate(block, i, runs[i], c));
     }

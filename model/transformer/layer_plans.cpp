@@ -1,5 +1,6 @@
 #include "model/transformer/layer_plans.h"
 
+#include "model/base/lists.h"
 #include "model/block/blocks.h"
 #include "model/block/kernels.h"
 
@@ -113,7 +114,7 @@ private:
     void run_again(Planner& planner, const Part& part) const {
         const std::vector<bool> runs = selective_runs(part.operators, c.experiment);
         Block again;
-        for (std::size_t i = 0; i < runs.size(); ++i)
+        for (const std::size_t i : indices_of(runs))
             if (runs[i]) again.push_back(part.operators[i]);
         if (!again.empty()) plan_block({&planner, nullptr}, c, again, part.style);
     }
@@ -148,7 +149,7 @@ Plan alternate_plan(const Maker& m, std::span<const Operator> mixing,
     Block again;
     for (const auto operators : {mixing, feed_forward}) {
         const std::vector<bool> runs = alternate_runs(operators, m.c.experiment.parallelism.tp);
-        for (std::size_t i = 0; i < operators.size(); ++i)
+        for (const std::size_t i : indices_of(operators))
             if (runs[i]) again.push_back(operators[i]);
     }
     LayerContext alone = m.c;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/block/blocks.h"
 #include "model/runtime_rules.h"
@@ -30,7 +31,7 @@ void MuonMatrices::deal(const Counts& counts, int ranks, Counts& own) {
         return size.first * size.second;
     });
     const auto round = as_index(2 * ranks);
-    for (std::size_t i = 0; i < all.size(); ++i)
+    for (const std::size_t i : indices_of(all))
         if (i % round == 0 || i % round == round - 1) ++own[all[i]];
 }
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "model/input/checks.h"
+#include "model/base/refuse.h"
 
 namespace stepcast {
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/rank_groups.h"
 
@@ -9,7 +10,7 @@ namespace stepcast {
 namespace {
 
 void add_once(std::vector<TaskId>& tasks, TaskId task) {
-    if (task != no_task && std::ranges::find(tasks, task) == tasks.end()) tasks.push_back(task);
+    if (task != no_task && !contains(tasks, task)) tasks.push_back(task);
 }
 
 }  // namespace
@@ -18,7 +19,7 @@ std::vector<std::vector<std::size_t>> groups_in(const std::vector<int>& ranks, c
     if (ranks.size() == 1) return {{0}};
     std::vector<std::vector<std::size_t>> groups;
     std::vector<bool> taken(ranks.size());
-    for (std::size_t r = 0; r < ranks.size(); ++r) {
+    for (const std::size_t r : indices_of(ranks)) {
         if (taken[r]) continue;
         auto& group = groups.emplace_back();
         for (const int member : members(shape, ranks[r])) {
@@ -60,7 +61,7 @@ void Stage::stamp(const Plan& plan, Phase phase) {
     stamped_.resize(plan.tasks.size() * ranks_.size());
     GroupId known = 0;
     const auto* groups = &groups_of(known);
-    for (std::size_t i = 0; i < plan.tasks.size(); ++i) {
+    for (const std::size_t i : indices_of(plan.tasks)) {
         const PlannedTask& task = plan.tasks[i];
         if (task.group != known) groups = &groups_of(known = task.group);
         for (const auto& group : *groups) {
@@ -82,11 +83,11 @@ void Stage::stamp(const Plan& plan, Phase phase) {
     const auto end = [&](int task, std::size_t r) {
         return task == PlannedTask::entry ? no_task : stamped_[as_index(task) * ranks_.size() + r];
     };
-    for (std::size_t r = 0; r < ranks_.size(); ++r) chain_.last[r] = end(plan.tail[0], r);
+    for (const std::size_t r : indices_of(ranks_)) chain_.last[r] = end(plan.tail[0], r);
     chain_.followed.clear();
     if (plan.tail[1] == PlannedTask::entry) return;
     TasksByRank& other = chain_.followed.emplace_back(ranks_.size());
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    for (const std::size_t r : indices_of(ranks_)) {
         other[r] = end(plan.tail[1], r);
         if (chain_.last[r] == no_task) std::swap(chain_.last[r], other[r]);
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 
 namespace stepcast {
@@ -22,7 +23,7 @@ std::vector<int> real_ranks(const Parallelism& p, int stage) {
 std::vector<int> expert_indices(const Group& expert, const std::vector<int>& ranks) {
     std::vector<int> indices(ranks.size());
     for (const auto& group : groups_in(ranks, expert))
-        for (std::size_t i = 0; i < group.size(); ++i) indices[group[i]] = as_int(i);
+        for (const std::size_t i : indices_of(group)) indices[group[i]] = as_int(i);
     return indices;
 }
 

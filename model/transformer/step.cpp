@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <map>
-#include <stdexcept>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/transformer/hops.h"
 #include "model/transformer/joins.h"
@@ -53,7 +53,7 @@ private:
     }
 
     void run(const std::vector<Order>& orders) {
-        for (std::size_t s = 0; s < orders.size(); ++s)
+        for (const std::size_t s : indices_of(orders))
             for (const Slot& slot : orders[s])
                 if (slot.pass == Pass::backward || slot.pass == Pass::weight_backward)
                     ++stages_[s]->backwards_left[as_index(slot.chunk)];
@@ -186,8 +186,8 @@ private:
 
     // A unit's first forward waits for its weights that the step before has updated.
     void follow_update(StageState& state, const Unit& unit) {
-        const auto updated = fetched_.find(&unit);
-        if (updated != fetched_.end()) follow(state, updated->second);
+        const auto updated = value_in(fetched_, &unit);
+        if (updated) follow(state, *updated);
     }
 
     // Writes the pass of a slot, unit by unit. Under zero 3 the next unit's weights are gathered
@@ -209,7 +209,7 @@ private:
         if (sharded) gathered = state.data.gather(unit(0).gathered(), phase, state.before_last);
         if (!ahead && !copies.empty())
             copies[0] = move_kept(state, unit(0), phase, state.before_last);
-        for (std::size_t i = 0; i < units.size(); ++i) {
+        for (const std::size_t i : indices_of(units)) {
             const Unit* next = i + 1 < units.size() ? &unit(i + 1) : nullptr;
             follow(state, gathered);
             if (ahead)

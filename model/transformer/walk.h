@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "model/base/lists.h"
 #include "model/transformer/known_schedules.h"
 
 namespace stepcast {
@@ -19,7 +20,7 @@ void walk_schedule(const std::vector<Order>& orders, const Visit& visit, const B
     std::vector<std::size_t> next(orders.size());
     for (bool moved = true; moved;) {
         moved = false;
-        for (std::size_t s = 0; s < orders.size(); ++s)
+        for (const std::size_t s : indices_of(orders))
             while (next[s] < orders[s].size()) {
                 const std::size_t taken = visit(s, next[s]);
                 if (taken == 0) break;
@@ -28,7 +29,7 @@ void walk_schedule(const std::vector<Order>& orders, const Visit& visit, const B
             }
         moved = between(next) || moved;
     }
-    for (std::size_t s = 0; s < orders.size(); ++s)
+    for (const std::size_t s : indices_of(orders))
         if (next[s] < orders[s].size())
             throw std::logic_error("walk_schedule: the schedule waits for itself on stage " +
                                    std::to_string(s));

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "sim/costs/dispatch_law.h"
 #include "sim/costs/exchange_law.h"
@@ -203,9 +204,9 @@ struct Pricer {
             std::ranges::all_of(op.bytes, [&](Bytes bytes) { return bytes == op.bytes.front(); });
         std::vector<std::size_t> unlike;
         std::vector<std::ptrdiff_t> met;  // ranks of a node
-        for (std::size_t r = 0; r < node_of.size(); ++r) {
+        for (const std::size_t r : indices_of(node_of)) {
             const std::ptrdiff_t beside = even ? std::ranges::count(node_of, node_of[r]) : 0;
-            if (even && std::ranges::find(met, beside) != met.end()) continue;
+            if (even && contains(met, beside)) continue;
             met.push_back(beside);
             unlike.push_back(r);
         }
@@ -261,7 +262,7 @@ struct Pricer {
 Bytes busiest_bytes(const AllToAll& op) {
     const std::vector<int> one_node(as_index(std::lround(std::sqrt(real(op.bytes.size())))));
     Bytes busiest;
-    for (std::size_t r = 0; r < one_node.size(); ++r)
+    for (const std::size_t r : indices_of(one_node))
         busiest = std::max(busiest, exchange_of(op, one_node, r).inside);
     return busiest;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <span>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "sim/costs/cast_law.h"
 #include "sim/costs/gemm_law.h"
@@ -63,7 +64,7 @@ ExpertLoad expert_load(const std::vector<long>& rows_of_experts) {
     for (const long rows : rows_of_experts) {
         load.rows += real(rows);
         load.experts += rows > 0 ? 1 : 0;
-        for (std::size_t t = 0; t < expert_tile_rows.size(); ++t)
+        for (const std::size_t t : indices_of(expert_tile_rows))
             load.tiles[t] += real((rows + expert_tile_rows[t] - 1) / expert_tile_rows[t]);
     }
     return load;

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/graph/task_graph.h"
 #include "sim/costs/collective_costs.h"
@@ -115,9 +116,9 @@ struct Outside {
                 to_string(curve.back().bytes));
     }
     void check_fit(const FittedRange& range) {
-        const auto extent = met.find(range.what);
-        if (extent == met.end()) return;
-        const auto [least, most] = extent->second;
+        const auto extent = value_in(met, range.what);
+        if (!extent) return;
+        const auto [least, most] = *extent;
         Note note{.kind = Note::Kind::extrapolated,
                   .key = range.what,
                   .least = range.least,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "model/base/lists.h"
+
 namespace stepcast {
 namespace {
 
@@ -35,7 +37,7 @@ constexpr auto shared_tiles = [] {
 constexpr auto block_tiles = [] {
     constexpr long step = 16, most = 128;
     std::array<Tile, most / step> tiles{};
-    for (std::size_t at = 0; at < tiles.size(); ++at)
+    for (const std::size_t at : indices_of(tiles))
         tiles[at] = {most, step * static_cast<long>(at + 1)};
     return tiles;
 }();

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
+#include "model/base/refuse.h"
 #include "sim/costs/op_costs.h"
 
 namespace stepcast {
@@ -63,11 +62,11 @@ Seconds PriceClasses::price(std::uint32_t c, const TaskGraph& sizes, const Clust
     // Rates that are legal one by one can be absurd together, and sums of such times mean nothing.
     constexpr Seconds longest(1e8);
     if (!(time >= Seconds(0) && time < longest))
-        throw ConfigError(
-            fmt::format("task \"{}\" would take {:.3g} s on cluster {}; expected less than {:.0e} "
-                        "s: one of its "
-                        "rates is far too low, or a time too long",
-                        graph_.name(t), time.si(), cluster.name, longest.si()));
+        refuse(
+            "task \"{}\" would take {:.3g} s on cluster {}; expected less than {:.0e} "
+            "s: one of its "
+            "rates is far too low, or a time too long",
+            graph_.name(t), time.si(), cluster.name, longest.si());
     return time;
 }
 

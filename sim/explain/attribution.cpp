@@ -5,9 +5,8 @@
 #include <map>
 #include <tuple>
 
-#include <fmt/format.h>
-
 #include "model/base/errors.h"
+#include "model/base/refuse.h"
 #include "model/step.h"
 #include "sim/breakdown.h"
 #include "sim/engine/simulate.h"
@@ -45,10 +44,10 @@ ErrorAttribution attribute_error(const Experiment& e, const std::vector<Seconds>
                                  Seconds measured) {
     const TaskGraph graph = build_step(e, routing_of(e), Folding::never);
     if (durations.size() != graph.size())
-        throw ConfigError(fmt::format(
+        refuse(
             "run of {}: {} tasks were measured; expected the {} of the experiment as it reads "
             "now; execute it again",
-            e.name, durations.size(), graph.size()));
+            e.name, durations.size(), graph.size());
     const Costs predicted = price(graph, e.cluster);
     Timeline timeline;
     run(graph, predicted, e.cluster.interference, timeline);

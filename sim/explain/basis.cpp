@@ -1,7 +1,6 @@
 #include "sim/explain/basis.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 
 #include "sim/calibration.h"

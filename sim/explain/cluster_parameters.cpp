@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "measured/priors.h"
 #include "model/base/numbers.h"
 #include "model/input/key_values.h"
 #include "model/machine/measured_tables.h"

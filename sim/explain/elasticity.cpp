@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
 #include <optional>
 #include <stdexcept>
-#include "model/base/numbers.h"
+#include "model/base/lists.h"
 #include "sim/explain/cluster_parameters.h"
 
 namespace stepcast {
@@ -69,7 +68,7 @@ Seconds WhatIf::most(const Cluster& other) {
     if (other.interference != cluster_.interference) return Seconds(INFINITY);
     const auto size = [](Seconds change) { return Seconds(std::abs(change.si())); };
     std::vector<Seconds> changes = classes_.price(other, paths(other));
-    for (std::size_t c = 0; c < changes.size(); ++c) changes[c] = size(changes[c] - prices_[c]);
+    for (const std::size_t c : indices_of(changes)) changes[c] = size(changes[c] - prices_[c]);
     const Seconds call = size(host_call_time(other) - host_call_time(cluster_));
     if (call == Seconds(0) &&
         std::ranges::all_of(changes, [](Seconds c) { return c == Seconds(0); }))
@@ -148,10 +147,10 @@ std::vector<Uncertainty> uncertainties(WhatIf& step, const Cluster& cluster,
     for (const Elasticity& e : elasticities) by_key[e.key] = &e;
     std::vector<Uncertainty> found;
     for (const ClusterParameter& p : cluster_parameters(cluster)) {
-        const auto at = by_key.find(p.key);
-        auto u = at == by_key.end() ? std::nullopt : error_of(p, cluster);
+        const auto at = value_in(by_key, p.key);
+        auto u = at ? error_of(p, cluster) : std::nullopt;
         if (!u) continue;
-        u->widening = estimate(step, *at->second, neighbours_of(cluster, *u),
+        u->widening = estimate(step, **at, neighbours_of(cluster, *u),
                                u->relative_error / std::log1p(change));
         found.push_back(*u);
     }

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "model/base/lists.h"
+
 namespace stepcast {
 namespace {
 
@@ -32,7 +34,7 @@ private:
     void close() {
         if (!joined(order_.back(), 0) || order_[1] > order_.back()) return;
         auto& pairs = found.emplace_back();
-        for (std::size_t i = 0; i < order_.size(); ++i)
+        for (const std::size_t i : indices_of(order_))
             pairs.push_back(links_.pair(order_[i], order_[(i + 1) % order_.size()]));
     }
     void go_on() {
@@ -61,7 +63,7 @@ std::size_t leaving_row(const SimplexTable& table, const std::vector<std::size_t
                         std::size_t enters) {
     std::size_t leaves = base.size();
     const auto ratio = [&](std::size_t row) { return table[row].back() / table[row][enters]; };
-    for (std::size_t r = 0; r < base.size(); ++r) {
+    for (const std::size_t r : indices_of(base)) {
         if (table[r][enters] < zero) continue;
         if (leaves == base.size() || ratio(r) < ratio(leaves) - zero ||
             (ratio(r) < ratio(leaves) + zero && base[r] < base[leaves]))
@@ -74,10 +76,10 @@ void pivot(SimplexTable& table, std::size_t leaves, std::size_t enters) {
     std::vector<double>& of = table[leaves];
     const double by = of[enters];
     for (double& value : of) value /= by;
-    for (std::size_t r = 0; r < table.size(); ++r) {
+    for (const std::size_t r : indices_of(table)) {
         const double times = table[r][enters];
         if (r == leaves || times == 0) continue;
-        for (std::size_t c = 0; c < of.size(); ++c) table[r][c] -= times * of[c];
+        for (const std::size_t c : indices_of(of)) table[r][c] -= times * of[c];
     }
 }
 
@@ -94,7 +96,7 @@ double most_carried(const Links& links, const std::vector<std::vector<std::size_
         table[r][columns] = links.rates[r] / unit;
         base[r] = orders.size() + r;
     }
-    for (std::size_t c = 0; c < orders.size(); ++c) {
+    for (const std::size_t c : indices_of(orders)) {
         for (const std::size_t r : orders[c]) table[r][c] = 1;
         table[rows][c] = -1;
     }
@@ -123,7 +125,7 @@ double fewest_links(const Links& links) {
 
 BytesPerSecond mesh_rings(std::span<const int> locals, const Cluster& cluster) {
     Links links{locals.size(), {}};
-    for (std::size_t a = 0; a < locals.size(); ++a)
+    for (const std::size_t a : indices_of(locals))
         for (std::size_t b = a + 1; b < locals.size(); ++b)
             links.rates.push_back(mesh_bandwidth(cluster, locals[a], locals[b]).si());
     if (links.ranks < 2) return {};

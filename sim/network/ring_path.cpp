@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/rank_groups.h"
 #include "sim/network/link_loads.h"
@@ -103,7 +104,7 @@ void for_ring(const Runs& runs, const LinkLoads& focus, const Call& call) {
     const bool one_node = runs.size() == 1;
     const int channels = largest_run(runs);
     const auto both = [&](const Flow& flow, double weight) { call(flow, weight, weight); };
-    for (std::size_t x = 0; x < runs.size(); ++x) {
+    for (const std::size_t x : indices_of(runs)) {
         const Run &run = runs[x], &next = runs[(x + 1) % runs.size()];
         const int m = run.size();
         if (focus.holds(run.node) && m > 1)
@@ -121,7 +122,7 @@ void for_ring(const Runs& runs, const LinkLoads& focus, const Call& call) {
 // Each member sends to the next, and the last to the first if the groups are closed.
 template <class Call>
 void for_neighbours(const Runs& runs, bool closed, const LinkLoads& focus, const Call& call) {
-    for (std::size_t x = 0; x < runs.size(); ++x) {
+    for (const std::size_t x : indices_of(runs)) {
         const Run &run = runs[x], &next = runs[(x + 1) % runs.size()];
         const bool last = x + 1 == runs.size();
         if (focus.holds(run.node))
@@ -300,7 +301,7 @@ RingPath ring_path(const Group& group, const Cluster& cluster) {
 }
 
 const RingPath& RingPaths::of(const Group& group) {
-    if (const auto at = known_.find(group); at != known_.end()) return at->second;
+    if (const auto at = value_in(known_, group)) return *at;
     return known_.emplace(group, counted(group, cluster_, topology_, routes_)).first->second;
 }
 

@@ -5,13 +5,14 @@
 #include <stdexcept>
 #include <unordered_map>
 
-#include <fmt/format.h>
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/connected_components.hpp>
 #include <boost/graph/dijkstra_shortest_paths.hpp>
 
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
+#include "model/base/refuse.h"
 
 namespace stepcast {
 namespace {
@@ -185,15 +186,15 @@ void check_connected(const Topology& topology) {
             add_edge(as_index(link.from), as_index(link.to), graph);
     std::vector<int> part(topology.vertices.size());
     boost::connected_components(graph, part.data());
-    for (std::size_t v = 0; v < part.size(); ++v) {
+    for (const std::size_t v : indices_of(part)) {
         const auto& vertex = topology.vertices[v];
         if ((vertex.kind != Kind::rank && vertex.kind != Kind::nic) || part[v] == part[0]) continue;
         const bool inside = vertex.owner == 0;
-        throw ConfigError(fmt::format(
+        refuse(
             "cluster.link.{}.bandwidth: found 0, so rank 0 of node 0 cannot reach {} {} of node "
             "{}; expected the bandwidth of one {}",
             inside ? "intra" : "inter", vertex.kind == Kind::rank ? "rank" : "NIC", vertex.index,
-            vertex.owner, inside ? "link inside the node" : "NIC"));
+            vertex.owner, inside ? "link inside the node" : "NIC");
     }
 }
 
@@ -219,7 +220,7 @@ struct Routes::Search {
     std::unordered_map<std::uint64_t, std::vector<int>> found;  // by the two ranks
 
     explicit Search(const Topology& t) : topology(t), graph(t.vertices.size()) {
-        for (std::size_t l = 0; l < t.links.size(); ++l) {
+        for (const std::size_t l : indices_of(t.links)) {
             const auto& link = t.links[l];
             if (!(link.bandwidth > BytesPerSecond(0))) continue;
             // A route between NICs must not pass through a host, because it can use the network.

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/input/fields.h"
 #include "model/input/presets.h"
@@ -19,8 +20,8 @@ double parse_count(const std::string& text) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     std::string_view unit(end, as_index(text.data() + text.size() - end));
     unit.remove_prefix(std::min(unit.find_first_not_of(' '), unit.size()));
-    const auto found = std::ranges::find(units, unit, &std::pair<std::string_view, double>::first);
-    if (error != std::errc() || found == std::end(units) || !(value >= 0))
+    const auto found = first_with(units, unit, &std::pair<std::string_view, double>::first);
+    if (error != std::errc() || !found || !(value >= 0))
         throw ConfigError("\"" + text + "\": expected a number, for example 15T, 300B or 100k");
     if (!(value * found->second <= largest))
         throw ConfigError("\"" + text + "\": expected at most 1e18");

@@ -6,7 +6,6 @@
 
 #include "measured/medians.h"
 #include "model/base/numbers.h"
-#include "model/records/measurements.h"
 
 namespace stepcast {
 namespace {

@@ -9,6 +9,8 @@
 
 #include "measured/medians.h"
 #include "model/base/errors.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/records/measurements.h"
 #include "model/step.h"
@@ -538,7 +540,7 @@ StepPattern pattern_of(const std::vector<Seconds>& steps) {
     const double bound = quarter + std::max(slow_by * quarter, slow_spreads * spread);
     std::vector<double> quiet;
     std::vector<int> slow;
-    for (std::size_t i = 0; i < times.size(); ++i) {
+    for (const std::size_t i : indices_of(times)) {
         if (times[i] <= bound)
             quiet.push_back(times[i]);
         else
@@ -564,7 +566,7 @@ CauseGuess between(const CauseGuess& a, const CauseGuess& b, double share) {
     CauseGuess g = a;
     for (Seconds StepTimes::*part : parts_of_step)
         g.times.*part = Seconds(mix((a.times.*part).si(), (b.times.*part).si()));
-    for (std::size_t i = 0; i < a.others.size(); ++i)
+    for (const std::size_t i : indices_of(a.others))
         g.others[i] = Seconds(mix(a.others[i].si(), b.others[i].si()));
     g.busy = (1 - share) * a.busy + share * b.busy;
     g.severity = mix(a.severity, b.severity);
@@ -639,15 +641,14 @@ Diagnosis diagnose(const TriedCauses& tried, const Observed& seen) {
     Patterned some{.nothing = 1, .causes = {}};
     if (apart) some = interruptions(d.pattern, tried.of_some_steps, tried.cluster, d.measured);
     d.probability_of_no_pattern = some.nothing;
-    std::ranges::copy(some.causes, std::back_inserter(d.causes));
+    append(d.causes, some.causes);
     order(d, quiet);
     d.alike = names_alike(d);
     d.verdict = verdict_of(d, d.forecast, quiet);
     tell_stated(d, tried, plain);
     if (!seen.steps.empty() && !apart)
-        d.notes.push_back(
-            fmt::format("{} single steps: their variation says nothing; expected at least {}",
-                        seen.steps.size(), fewest_steps));
+        add_line(d.notes, "{} single steps: their variation says nothing; expected at least {}",
+                 seen.steps.size(), fewest_steps);
     return d;
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "measured/medians.h"
+#include "model/base/lists.h"
 #include "model/records/measurements.h"
 #include "sim/scatter.h"
 
@@ -72,7 +73,7 @@ struct RankTimes {
 };
 RankTimes relative(std::vector<double> times, const TriedCauses& tried) {
     const bool known = tried.rank_times.size() == times.size();
-    for (std::size_t r = 0; r < times.size(); ++r)
+    for (const std::size_t r : indices_of(times))
         times[r] /= known ? tried.rank_times[r] : tried.kernels.si();
     std::ranges::sort(times);
     const double slowest = times.back(), range = std::log(slowest / times.front());
@@ -172,7 +173,7 @@ void weigh_kinds(Scale& s) {
     if (!s.observed.kinds || s.tried.computing <= Seconds(0)) return;
     const KernelShares& seen = *s.observed.kinds;
     constexpr std::array names{"GEMMs", "fused attention", "memory-bound kernels"};
-    for (std::size_t i = 0; i < names.size(); ++i) {
+    for (const std::size_t i : indices_of(names)) {
         const auto kind = kernel_kinds[i];
         const double found = seen.*kind / seen.total(), said = s.guess.kinds.*kind;
         if (std::max(found, said) < least_kind) continue;
@@ -213,7 +214,7 @@ void weigh_busy(Scale& s) {
 // where both are of one configuration.
 void weigh_others(Scale& s) {
     const CauseGuess& plain = s.tried.all.front().guesses.front();
-    for (std::size_t i = 0; i < s.tried.others.size(); ++i) {
+    for (const std::size_t i : indices_of(s.tried.others)) {
         const OtherRun& other = s.tried.others[i];
         const Seconds said = s.guess.others[i];
         const bool same = other.sound && plain.others[i] == plain.times.step;
@@ -294,7 +295,7 @@ StepError error_of(const Interval& step) {
 StepError error_of(const TriedCauses& tried) {
     StepError error = error_of(tried.forecast);
     const std::vector<Seconds>& forecast = tried.all.front().guesses.front().others;
-    for (std::size_t i = 0; i < tried.others.size(); ++i) {
+    for (const std::size_t i : indices_of(tried.others)) {
         if (!tried.others[i].sound) continue;
         const double off = std::log(tried.others[i].step / forecast[i]);
         error.faster = std::max(error.faster, std::abs(off));

@@ -11,6 +11,7 @@
 #include "measured/medians.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
+#include "model/base/refuse.h"
 #include "model/records/measurements.h"
 #include "sim/scatter.h"
 
@@ -147,8 +148,7 @@ GateAnswer judge_run(const GateRun& run, const std::vector<GateRun>& history, do
     if (history.empty())
         throw ConfigError("--gate: no run of history; expected --history DIR with at least one");
     if (!(false_alarms > 0 && false_alarms < 0.5))
-        throw ConfigError(fmt::format(
-            "--false-alarms: found {}; expected a share between 0 and 0.5", false_alarms));
+        refuse("--false-alarms: found {}; expected a share between 0 and 0.5", false_alarms);
     GateAnswer a{.run = run.name,
                  .steps = as_int(run.steps.size()),
                  .runs = as_int(history.size()),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 
 namespace stepcast {
@@ -77,7 +78,7 @@ CauseGuess combined(const CauseGuess& a, const CauseGuess& b, const CauseGuess& 
          {&CauseGuess::link_between, &CauseGuess::link_inside, &CauseGuess::slowest_rank,
           &CauseGuess::kernels, &CauseGuess::clock, &CauseGuess::device_share})
         g.*factor = a.*factor * b.*factor;
-    for (std::size_t i = 0; i < plain.others.size(); ++i)
+    for (const std::size_t i : indices_of(plain.others))
         g.others[i] = Seconds(both(a.others[i].si(), b.others[i].si(), plain.others[i].si()));
     g.busy = plain.busy > 0 ? std::min(1.0, a.busy * b.busy / plain.busy) : 1;
     if (a.ranks == SlowRanks::all) g.ranks = b.ranks;

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/input/check_experiment.h"
 #include "model/input/key_table.h"
@@ -62,8 +63,7 @@ public:
     std::optional<double> step(const Changed& changed) {
         {
             const std::lock_guard lock(mutex_);
-            if (const auto known = steps_.find(changed); known != steps_.end())
-                return known->second;
+            if (const auto known = value_in(steps_, changed)) return *known;
         }
         std::optional<double> found;
         try {
@@ -98,7 +98,7 @@ private:
                 ? to_
                 : from_;
         bool other = false;
-        for (std::size_t i = 0; i < changes_.size(); ++i) {
+        for (const std::size_t i : indices_of(changes_)) {
             const Key* const key = find_key(changes_[i].key);
             if (!changed[i] || !key) continue;
             if (is_of_machine(i))
@@ -134,7 +134,7 @@ Changed of_players(const std::vector<Player>& players, std::size_t set, std::siz
                    const Changed& always) {
     Changed changed = always;
     changed.resize(changes);
-    for (std::size_t p = 0; p < players.size(); ++p)
+    for (const std::size_t p : indices_of(players))
         if ((set >> p & 1U) != 0)
             for (const std::size_t i : players[p].changes) changed[i] = true;
     return changed;
@@ -144,7 +144,7 @@ Changed of_players(const std::vector<Player>& players, std::size_t set, std::siz
 void merge(std::vector<Player>& players, std::size_t set) {
     std::optional<std::size_t> first;
     std::vector<Player> kept;
-    for (std::size_t p = 0; p < players.size(); ++p) {
+    for (const std::size_t p : indices_of(players)) {
         if ((set >> p & 1U) == 0) {
             kept.push_back(std::move(players[p]));
         } else if (!first) {
@@ -153,7 +153,7 @@ void merge(std::vector<Player>& players, std::size_t set) {
         } else {
             Player& into = kept[*first];
             if (into.group.empty()) into.group = players[p].group;
-            std::ranges::copy(players[p].changes, std::back_inserter(into.changes));
+            append(into.changes, players[p].changes);
         }
     }
     players = std::move(kept);
@@ -163,7 +163,7 @@ void merge(std::vector<Player>& players, std::size_t set) {
 template <class Wanted>
 std::optional<std::size_t> smallest(std::size_t players, Wanted wanted) {
     std::vector<std::size_t> sets(std::size_t(1) << players);
-    for (std::size_t s = 0; s < sets.size(); ++s) sets[s] = s;
+    for (const std::size_t s : indices_of(sets)) sets[s] = s;
     std::ranges::stable_sort(sets, {}, [](std::size_t s) { return std::popcount(s); });
     for (const std::size_t s : sets)
         if (wanted(s)) return s;
@@ -227,8 +227,7 @@ std::vector<Player> players_of(const Between& between, const std::vector<std::si
                 return between.changes()[i].key.starts_with(table) &&
                        !is_count(between.changes()[i].key);
             });
-            if (below && p.group != machine.group)
-                std::ranges::copy(p.changes, std::back_inserter(together.changes));
+            if (below && p.group != machine.group) append(together.changes, p.changes);
             return below && p.group != machine.group;
         });
         if (!together.changes.empty()) players.push_back(together);
@@ -297,7 +296,7 @@ std::vector<double> shapley_values(std::size_t players, const std::vector<double
         weight[k] = std::exp(std::lgamma(real(k + 1)) + std::lgamma(real(players - k)) -
                              std::lgamma(real(players) + 1));
     std::vector<double> found(players, 0.0);
-    for (std::size_t s = 0; s < value.size(); ++s)
+    for (const std::size_t s : indices_of(value))
         for (std::size_t p = 0; p < players; ++p)
             if ((s >> p & 1U) == 0)
                 found[p] += weight[as_index(std::popcount(s))] *
@@ -318,7 +317,7 @@ Waterfall waterfall(const WaterfallSide& from, const WaterfallSide& to, int thre
     Waterfall found;
     found.from = end_of(from, a.step.p50.si());
     found.to = end_of(to, b.step.p50.si());
-    for (std::size_t p = 0; p < players.size(); ++p) {
+    for (const std::size_t p : indices_of(players)) {
         WaterfallBar bar{players[p].group, {}, Seconds(costs[p])};
         for (const std::size_t i : players[p].changes) bar.keys.push_back(between.changes()[i]);
         found.bars.push_back(std::move(bar));

@@ -135,7 +135,7 @@ class OtherVerbs(unittest.TestCase):
 
     def test_presets_and_version(self):
         self.assertIn("gpt3_175b_a100", stepcast.presets())
-        self.assertEqual(stepcast.presets("cluster"), command_line("generate", "clusters").split())
+        self.assertEqual(stepcast.presets("cluster"), command_line("generate", "words", "=simulate", "=--cluster", "=").split()[1:])
         self.assertEqual(stepcast.version().splitlines()[0], command_line("--version").splitlines()[0])
 
 

@@ -1,7 +1,7 @@
 #include "model/recorded/coca/check.h"
 
+#include "model/base/refuse.h"
 #include "model/input/check_experiment.h"
-#include "model/input/checks.h"
 #include "model/recorded/coca/tensors.h"
 
 namespace stepcast {

@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
-#include "model/input/checks.h"
+#include "model/base/refuse.h"
+#include "model/experiment.h"
 #include "model/recorded/coca/blocks.h"
 #include "model/recorded/coca/parts.h"
 #include "model/transformer/counts.h"
@@ -98,9 +102,9 @@ std::vector<ParameterGroup> parameter_groups(const Experiment& e) {
             "runtime.optimizer.groups: {}, but the layers make {} groups; expected at most those",
             wanted, groups.size());
     std::vector<ParameterGroup> joined(wanted);
-    for (std::size_t i = 0; i < groups.size(); ++i) {
+    for (const std::size_t i : indices_of(groups)) {
         ParameterGroup& into = joined[i * wanted / groups.size()];
-        into.insert(into.end(), groups[i].begin(), groups[i].end());
+        append(into, groups[i]);
     }
     return joined;
 }

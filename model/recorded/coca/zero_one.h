@@ -14,6 +14,7 @@
 
 #include <algorithm>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/recorded/coca/parts.h"
 #include "model/recorded/coca/tensors.h"
@@ -76,7 +77,7 @@ private:
         if (ranks() == 1) return;
         for (const ParameterGroup& group : groups_) {
             const auto slices = slices_of(group, ranks());
-            for (std::size_t i = 0; i < group.size(); ++i)
+            for (const std::size_t i : indices_of(group))
                 if (meant(group[i])) add(group[i].elements, slices[i], phase);
         }
     }

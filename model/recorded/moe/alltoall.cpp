@@ -3,6 +3,7 @@
 // cuts every all-to-all and the experts into c chunks: chunk i computes on the compute lane while
 // chunk i + 1 is exchanged on the collective lane.
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/recorded/moe/alltoall_unfused.h"
 #include "model/recorded/moe/layer.h"
@@ -34,7 +35,7 @@ void add_chunks(Program& program, const MoeLayer& layer, const Routing& routing,
                             return moved(layer, part, source, owner);
                         }));
     }
-    for (std::size_t c = 0; c < chunks.size(); ++c) {
+    for (const std::size_t c : indices_of(chunks)) {
         const std::vector<int> load = world_load(chunks[c]);
         for (int r = 0; r < layer.ranks; ++r) {
             const auto first = load.begin() + r * layer.experts_per_rank();

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "model/base/numbers.h"
-#include "model/input/checks.h"
+#include "model/base/refuse.h"
 #include "model/recorded/moe/fast_moe.h"
 #include "model/recorded/moe/mix_moe.h"
 #include "model/runtime_rules.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/recorded/moe/layer.h"
 
@@ -28,7 +29,7 @@ std::vector<RankBlocks> rank_blocks(const MoeLayer& layer, const Routing& routin
     const std::vector<int> load = world_load(routing);
     const std::vector<bool> popular = popular_experts(routing);
     ranks.resize(as_index(layer.ranks));
-    for (std::size_t i = 0; i < load.size(); ++i) {
+    for (const std::size_t i : indices_of(load)) {
         const int expert = as_int(i);
         if (popular[i]) {
             for (int r = 0; r < layer.ranks; ++r)

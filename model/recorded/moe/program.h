@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/graph/task_graph.h"
 
@@ -58,8 +59,7 @@ private:
         std::vector<TaskId> after;
         for (const Place& place : places) {
             const TaskId last = last_[as_index(place.rank())];
-            if (last != no_task && std::ranges::find(after, last) == after.end())
-                after.push_back(last);
+            if (last != no_task && !contains(after, last)) after.push_back(last);
         }
         const bool on_host = places.front().lane() == Lane::host;
         const TaskId task = graph_.add(

@@ -5,6 +5,7 @@
 
 #include <span>
 
+#include "model/base/lists.h"
 #include "model/block/blocks.h"
 #include "model/experiment.h"
 #include "model/recorded/script/script.h"
@@ -23,7 +24,7 @@ public:
           head_(head_dim(w_)) {}
 
     void run(std::span<const Operator> block) {
-        for (std::size_t i = 0; i < block.size(); ++i)
+        for (const std::size_t i : indices_of(block))
             std::visit(*this, block[ahead() ? i : block.size() - 1 - i]);
     }
 

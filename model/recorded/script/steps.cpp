@@ -1,7 +1,7 @@
 #include "model/recorded/script/steps.h"
 
 #include "model/base/numbers.h"
-#include "model/input/checks.h"
+#include "model/base/refuse.h"
 #include "model/input/keys.h"
 #include "model/recorded/script/rules.h"
 #include "model/transformer/counts.h"
