@@ -285,7 +285,8 @@ struct MainMemory {
 };
 
 struct MemoryOverheads {
-    KEY(Bytes, context, {}, "memory of the CUDA context and libraries", 0, 1e15);
+    KEY(std::optional<Bytes>, context, {},
+        "memory of the CUDA context and libraries; unstated: by libraries.toml", 0, 1e15);
     KEY(double, fragmentation, 0, "share of the tensors' memory that the allocator loses", 0, 1);
     KEY(double, margin, 0.02,
         "share of the device's memory that a sweep leaves free: configurations within it come last",

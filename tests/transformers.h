@@ -35,6 +35,7 @@ inline Experiment small_gpt() {
     e.cluster.intra.latency = Seconds(2e-6);
     e.cluster.inter.bandwidth = BytesPerSecond(10e9);
     e.cluster.inter.latency = Seconds(8e-6);
+    e.cluster.overheads.context = Bytes(0);
     return e;
 }
 

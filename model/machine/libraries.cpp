@@ -22,13 +22,15 @@ const LibraryFile& library_file() {
     return file;
 }
 
-// The rule of the newest capability that the device has; {} if it has none.
+// Of the rules that hold, the one of the newest capability that the device has; {} if none does.
 template <class Rule>
-Rule newest(const std::vector<Rule>& rules, int has) {
-    Rule best;
+const Rule& newest(const std::vector<Rule>& rules, int has, const auto& holds) {
+    static const Rule none{};
+    const Rule* best = &none;
     for (const Rule& rule : rules)
-        if (rule.capability <= has && rule.capability >= best.capability) best = rule;
-    return best;
+        if (rule.capability <= has && rule.capability >= best->capability && holds(rule))
+            best = &rule;
+    return *best;
 }
 
 }  // namespace
@@ -42,16 +44,15 @@ Bytes context_in(const Gpu& gpu) {
 }
 
 Bytes product_workspace(const Gpu& gpu) {
-    return newest(library_file().workspaces, capability(gpu)).bytes;
+    return newest(library_file().workspaces, capability(gpu), [](const auto&) { return true; })
+        .bytes;
 }
 
 const NcclBuffers& nccl_buffers() { return library_file().nccl; }
 
-NcclChannels nccl_channels(const Gpu& gpu, bool linked) {
-    std::vector<NcclChannels> of;
-    for (const NcclChannels& rule : library_file().channels)
-        if (rule.linked == linked) of.push_back(rule);
-    return newest(of, capability(gpu));
+const NcclChannels& nccl_channels(const Gpu& gpu, bool linked) {
+    return newest(library_file().channels, capability(gpu),
+                  [&](const NcclChannels& rule) { return rule.linked == linked; });
 }
 
 int capability(const Gpu& gpu) {

@@ -70,7 +70,7 @@ const LayerLaunches& layer_launches();
 Bytes context_in(const Gpu& gpu);
 Bytes product_workspace(const Gpu& gpu);
 const NcclBuffers& nccl_buffers();
-NcclChannels nccl_channels(const Gpu& gpu, bool linked);
+const NcclChannels& nccl_channels(const Gpu& gpu, bool linked);
 
 // The least compute capability of the device's generation; 0 for other makers, of which nothing is
 // known.

@@ -238,14 +238,15 @@ double StepBounds::longest_chain() const {
 
 StepBound StepBounds::coarse(const ParallelPlan& plan) {
     bind(plan);
+    const Bytes process = process_memory(now_, groups_);
     MemoryUse fullest;
     for (const FullStage& stage : full_) {
-        const MemoryUse use = memory_of(*context_, stage.weights, stage.moment);
+        const MemoryUse use = memory_of(*context_, stage.weights, stage.moment, process);
         if (use.peak > fullest.peak) fullest = use;
     }
     coarse_ = {.lower = {}, .estimate = {}, .peak = fullest.peak, .fits = fullest.fits};
     if (!coarse_.fits) return coarse_;
-    coarse_.tight = with_doubt(fullest, now_, process_memory(now_, context_->groups)).tight;
+    coarse_.tight = with_doubt(fullest, now_, process).tight;
     if (!shape_->timed) add_times(*shape_, now_, prices_);
     coarse_.lower = Seconds(longest_chain());
     return coarse_;

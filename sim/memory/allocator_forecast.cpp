@@ -263,7 +263,7 @@ AllocatorForecast allocator_forecast(const Experiment& e) {
     add_over_time(forecast, e, fullest.list);
     forecast.capacity = e.cluster.gpu.memory;
     forecast.context = process_memory(e);
-    if (e.cluster.overheads.context == Bytes(0))
+    if (!e.cluster.overheads.context)
         for_process_parts(e, rank_groups(e), [&](std::string_view what, Bytes bytes) {
             forecast.process.push_back({std::string(what), bytes});
         });

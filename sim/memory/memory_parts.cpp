@@ -24,7 +24,6 @@
 #include "model/transformer/counts.h"
 #include "sim/memory/flat_tensors.h"
 #include "sim/memory/memory_use.h"
-#include "sim/memory/process_memory.h"
 
 namespace stepcast {
 namespace {
@@ -364,7 +363,8 @@ ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chu
     return BackwardWalk(units, e, chunk).walk();
 }
 
-MemoryUse memory_of(const LayerContext& c, const StageWeights& weights, const Activations& of) {
+MemoryUse memory_of(const LayerContext& c, const StageWeights& weights, const Activations& of,
+                    Bytes process) {
     const Experiment& e = c.experiment;
     const Activations moment{of.kept, of.work + backward_buffers(c, weights)};
     MemoryUse use;
@@ -383,7 +383,7 @@ MemoryUse memory_of(const LayerContext& c, const StageWeights& weights, const Ac
     } else if (freed) {
         use.gradients = {};
     }
-    return summed_up(use, e, process_memory(e, c.groups));
+    return summed_up(use, e, process);
 }
 
 }  // namespace stepcast

@@ -97,8 +97,8 @@ void add_units(StageWeights& stage, const LayerContext& context, int count,
 StageWeights weights_of(const LayerContext& context, const UnitMemory& units,
                         const UnitCounts& counts);
 
-// Without doubt: with_doubt() adds it.
+// Without doubt: with_doubt() adds it. `process`: process_memory().
 MemoryUse memory_of(const LayerContext& context, const StageWeights& weights,
-                    const Activations& moment);
+                    const Activations& moment, Bytes process);
 
 }  // namespace stepcast

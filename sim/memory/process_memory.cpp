@@ -57,7 +57,7 @@ private:
     int per_node_;
     bool has_switch_;
     const NcclBuffers& buffers_;
-    NcclChannels channels_;
+    const NcclChannels& channels_;
     Bytes within_, between_;  // a connection, both ends
 };
 
@@ -75,6 +75,7 @@ void for_process_parts(const Experiment& e, const RankGroups& groups, const Take
     const auto add = [&](std::string_view what, Bytes bytes) {
         if (bytes > Bytes(0)) take(what, bytes);
     };
+    if (capability(e.cluster.gpu) == 0) return;
     add("context", context_in(e.cluster.gpu));
     const Communicators nccl(e.cluster);
     const Parallelism& p = e.parallelism;
@@ -98,14 +99,14 @@ void for_process_parts(const Experiment& e, const RankGroups& groups, const Take
 }
 
 Bytes process_memory(const Experiment& e, const RankGroups& groups) {
-    if (e.cluster.overheads.context > Bytes(0)) return e.cluster.overheads.context;
+    if (const auto& stated = e.cluster.overheads.context) return *stated;
     Bytes sum;
     for_process_parts(e, groups, [&](std::string_view, Bytes bytes) { sum += bytes; });
     return sum;
 }
 
 Bytes process_memory(const Experiment& e) {
-    if (e.cluster.overheads.context > Bytes(0)) return e.cluster.overheads.context;
+    if (const auto& stated = e.cluster.overheads.context) return *stated;
     return process_memory(e, rank_groups(e));
 }
 

@@ -15,7 +15,8 @@ namespace stepcast {
 Bytes process_memory(const Experiment& experiment, const RankGroups& groups);
 Bytes process_memory(const Experiment& experiment);
 
-// Its parts, if the cluster does not state the whole.
+// Its parts, if the cluster does not state the whole; none of a device that has no compute
+// capability.
 using TakePart = std::function<void(std::string_view what, Bytes bytes)>;
 void for_process_parts(const Experiment& experiment, const RankGroups& groups,
                        const TakePart& take);

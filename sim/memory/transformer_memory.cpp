@@ -59,10 +59,11 @@ std::vector<SlotMemory> memory_of_slots(const Experiment& e, int stage, const Ro
     const auto s = as_index(stage);
     const auto chunks = chunks_by_stage(paths_of(e.workload, e.parallelism), e.parallelism.pp);
     const StageMemory memory = stage_memory(context, unit_memory(context), chunks[s]);
+    const Bytes process = process_memory(e, context.groups);
     std::vector<SlotMemory> slots;
     along(schedule_orders(e.parallelism)[s], memory.chunks, [&](const Activations& m, Bytes after) {
-        slots.push_back({memory_of(context, memory.weights, m).peak,
-                         memory_of(context, memory.weights, {after, {}}).peak});
+        slots.push_back({memory_of(context, memory.weights, m, process).peak,
+                         memory_of(context, memory.weights, {after, {}}, process).peak});
     });
     return slots;
 }
@@ -71,6 +72,7 @@ std::vector<MemoryUse> memory_of_stages(const Experiment& e, const Routing& rout
     const LayerContext context{e, rank_shape(e), rank_groups(e), routing};
     const UnitMemory units = unit_memory(context);
     const std::vector<Order> orders = schedule_orders(e.parallelism);
+    const Bytes process = process_memory(e, context.groups);
     std::vector<MemoryUse> stages;
     for (const std::vector<Chunk>& chunks :
          chunks_by_stage(paths_of(e.workload, e.parallelism), e.parallelism.pp)) {
@@ -78,8 +80,8 @@ std::vector<MemoryUse> memory_of_stages(const Experiment& e, const Routing& rout
         Activations fullest;
         along(orders[stages.size()], memory.chunks,
               [&](const Activations& moment, Bytes) { consider(fullest, moment); });
-        stages.push_back(with_doubt(memory_of(context, memory.weights, fullest), e,
-                                    process_memory(e, context.groups)));
+        stages.push_back(
+            with_doubt(memory_of(context, memory.weights, fullest, process), e, process));
     }
     return stages;
 }

@@ -38,6 +38,7 @@ Experiment small_experiment() {
     e.cluster.gpus_per_node = 2;
     e.cluster.gpu.sms = 4;
     e.cluster.gpu.memory = Bytes(1e6);
+    e.cluster.overheads.context = Bytes(0);
     e.cluster.gpu.peaks[Dtype::fp16] = 1_TFLOPps;
     e.cluster.gpu.memory_bandwidth = 100_GBps;
     e.cluster.intra.bandwidth = 1_GBps;

@@ -23,7 +23,7 @@ Bytes buffers(int zero, int dp, Bytes bucket, int pp = 1) {
     StageWeights weights;
     add_units(weights, context, 1, {{170, 130}, {}});
     weights.all = weights.layers = {620, 380};  // of experts
-    return memory_of(context, weights, {}).buffers;
+    return memory_of(context, weights, {}, Bytes(0)).buffers;
 }
 
 }  // namespace

@@ -268,7 +268,7 @@ TEST_CASE("scouts find the best kinds by their coarse bounds, and one point of e
 TEST_CASE("cells leave out what is within the margin of the memory") {
     SweepQuestion q = asking({"parallelism.pp=1,2,4", "parallelism.tp=1,2,4",
                               "parallelism.micro_batch=1,2,4", "parallelism.recompute=none,full"});
-    q.experiment.cluster.overheads = {};
+    q.experiment.cluster.overheads = {.context = Bytes(0)};
     q.experiment.cluster.overheads.margin = 0.5;
     const auto run = [&](Bytes memory) {
         q.experiment.cluster.gpu.memory = memory;
