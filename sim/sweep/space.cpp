@@ -237,9 +237,15 @@ void SweepSpace::add_switches() {
         return axis.key == "parallelism" || split_index(axis.key) < split_key_count;
     });
     if (!split_alone) return;
+    const auto fixed = [&](const std::string& key) {  // by a file or --set, whatever rules it
+        return std::ranges::any_of(stated_, [&](const Override& stated) {
+            const Key* const known = find_key(stated.key);
+            return known && canonical(*known) == key;
+        });
+    };
     for (const std::string& line : experiment_.framework.can.switches) {
         const Axis asked = at_place("framework.can.switches", [&] { return parse_switch(line); });
-        if (is_stated(experiment_, asked.key) ||
+        if (is_stated(experiment_, asked.key) || fixed(asked.key) ||
             std::ranges::find(axes_, asked.key, &Axis::key) != axes_.end())
             continue;
         Axis axis{asked.key, {text_of(*find_key(asked.key), experiment_)}};

@@ -145,6 +145,9 @@ TEST_CASE("parallelism=all walks the switches of its framework that nobody state
     CHECK(all.switches ==
           std::vector<std::string>{"runtime.experts.dispatch", "runtime.exchanges.gradients"});
     CHECK(all.outvoting.empty());
+    auto stated = q;
+    stated.stated.push_back({"runtime.experts.dispatch", "all_to_all"});
+    CHECK(sweep(stated).switches == std::vector<std::string>{"runtime.exchanges.gradients"});
     CHECK(std::ranges::any_of(all.counts.illegal, [](const auto& one) {
               return one.first.find("no effect on this split") != std::string::npos;
           }) == false);  // neither acts on a size that the walk could pass over inside a base
