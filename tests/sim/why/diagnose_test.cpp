@@ -333,27 +333,37 @@ TEST_CASE("a part of a step taken for the whole is no half of a pair") {
             CHECK(name(i) != "a micro-batch taken for a step");
 }
 
-// The network at a tenth and devices at half of their clock: links say the one, clocks the other,
-// and the phases both. Times that are computed double, the rest of the gradients' sum adds.
-TEST_CASE("two causes at once are named together") {
+// Gradients are summed behind the backward, over a slow network.
+static Experiment with_slow_sums() {
     Experiment e = two_nodes();
     e.cluster.inter.bandwidth = BytesPerSecond(1e9);
     e.runtime.exchanges.gradients = GradientOverlap::never;
-    const TriedCauses tried = try_causes(e, read_causes(), 1);
+    return e;
+}
+
+static CauseGuess guess_at(const TriedCauses& tried, const std::string& name, double severity) {
+    return *std::ranges::min_element(tried_of(tried, name).guesses, {}, [&](const CauseGuess& g) {
+        return std::abs(std::log(g.severity / severity));
+    });
+}
+
+static Observed phases_and_links_of(const CauseGuess& guess) {
+    Observed seen{.name = "run", .step = guess.times.step};
+    seen.forward = guess.times.forward;
+    seen.backward = guess.times.backward;
+    seen.gradient_sync = guess.times.gradient_sync;
+    seen.links = {{.between_nodes = true, .slower = guess.link_between}};
+    return seen;
+}
+
+// The network at a tenth and devices at half of their clock: links say the one, clocks the other,
+// and the phases both. Times that are computed double, the rest of the gradients' sum adds.
+TEST_CASE("two causes at once are named together") {
+    const TriedCauses tried = try_causes(with_slow_sums(), read_causes(), 1);
     const CauseGuess& plain = tried.all.front().guesses.front();
-    const auto at = [&](const std::string& name, double severity) {
-        const auto& guesses = tried_of(tried, name).guesses;
-        return *std::ranges::min_element(guesses, {}, [&](const CauseGuess& g) {
-            return std::abs(std::log(g.severity / severity));
-        });
-    };
-    const CauseGuess both =
-        combined(at("network between nodes", 0.1), at("clock or power cap", 0.5), plain);
-    Observed seen{.name = "run", .step = both.times.step};
-    seen.forward = both.times.forward;
-    seen.backward = both.times.backward;
-    seen.gradient_sync = both.times.gradient_sync;
-    seen.links = {{.between_nodes = true, .slower = both.link_between}};
+    const CauseGuess both = combined(guess_at(tried, "network between nodes", 0.1),
+                                     guess_at(tried, "clock or power cap", 0.5), plain);
+    Observed seen = phases_and_links_of(both);
     seen.clocks = {{.share = 0.9 * both.clock, .usual = 0.9}};
     const Diagnosis d = diagnose(tried, seen);
     CHECK(d.verdict == Verdict::likely);
@@ -370,24 +380,12 @@ TEST_CASE("two causes at once are named together") {
 // strange reading) and the passes, which take twice as long; a shared device alone the gradients'
 // sum.
 TEST_CASE("of two causes named together, the one that explains more alone is first") {
-    Experiment e = two_nodes();
-    e.cluster.inter.bandwidth = BytesPerSecond(1e9);
-    e.runtime.exchanges.gradients = GradientOverlap::never;
-    const TriedCauses tried = try_causes(e, read_causes(), 1);
+    const TriedCauses tried = try_causes(with_slow_sums(), read_causes(), 1);
     const CauseGuess& plain = tried.all.front().guesses.front();
-    const auto at = [&](const std::string& name, double severity) {
-        const auto& guesses = tried_of(tried, name).guesses;
-        return *std::ranges::min_element(guesses, {}, [&](const CauseGuess& g) {
-            return std::abs(std::log(g.severity / severity));
-        });
-    };
-    const CauseGuess both =
-        combined(at("network between nodes", 0.2), at("shared devices", 0.5), plain);
-    Observed seen{.name = "run", .step = both.times.step, .device_share = both.device_share};
-    seen.forward = both.times.forward;
-    seen.backward = both.times.backward;
-    seen.gradient_sync = both.times.gradient_sync;
-    seen.links = {{.between_nodes = true, .slower = both.link_between}};
+    const CauseGuess both = combined(guess_at(tried, "network between nodes", 0.2),
+                                     guess_at(tried, "shared devices", 0.5), plain);
+    Observed seen = phases_and_links_of(both);
+    seen.device_share = both.device_share;
     const Diagnosis d = diagnose(tried, seen);
     REQUIRE(d.together.size() == 2);
     CHECK(d.causes[0].name == "shared devices");
