@@ -23,7 +23,9 @@ std::vector<std::vector<std::size_t>> groups_in(const std::vector<int>& ranks, c
         if (taken[r]) continue;
         auto& group = groups.emplace_back();
         for (const int member : members(shape, ranks[r])) {
-            group.push_back(as_index(std::ranges::lower_bound(ranks, member) - ranks.begin()));
+            const auto at = std::ranges::lower_bound(ranks, member);
+            if (at == ranks.end() || *at != member) continue;
+            group.push_back(as_index(at - ranks.begin()));
             taken[group.back()] = true;
         }
     }
@@ -31,9 +33,14 @@ std::vector<std::vector<std::size_t>> groups_in(const std::vector<int>& ranks, c
 }
 
 Stage::Stage(TaskGraph& graph, std::vector<int> ranks, std::vector<int> expert_index)
+    : Stage(graph, ranks, std::move(expert_index), ranks) {}
+
+Stage::Stage(TaskGraph& graph, std::vector<int> ranks, std::vector<int> expert_index,
+             std::vector<int> graph_ranks)
     : graph_(graph),
       ranks_(std::move(ranks)),
       expert_index_(std::move(expert_index)),
+      graph_ranks_(std::move(graph_ranks)),
       chain_{TasksByRank(ranks_.size(), no_task), {}} {}
 
 const std::vector<std::vector<std::size_t>>& Stage::groups_of(GroupId id) {
@@ -69,7 +76,7 @@ void Stage::stamp(const Plan& plan, Phase phase) {
             places_.clear();
             for (const std::size_t r : group) {
                 collect(r, task);
-                places_.emplace_back(ranks_[r], task.lane);
+                places_.emplace_back(graph_ranks_[r], task.lane);
             }
             const auto variant = [&] { return as_index(expert_index_[group.front()]); };
             const OpId op = task.op_variants < 0
@@ -100,7 +107,7 @@ TasksByRank Stage::collective(const NewTask& task, Lane lane, const TasksByRank&
         places_.clear();
         for (const std::size_t r : members) {
             if (!after.empty()) add_once(after_, after[r]);
-            places_.emplace_back(ranks_[r], lane);
+            places_.emplace_back(graph_ranks_[r], lane);
         }
         const TaskId id = graph_.add(task, places_, after_);
         for (const std::size_t r : members) result[r] = id;

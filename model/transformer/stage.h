@@ -1,6 +1,6 @@
-// The ranks of one pipeline stage while a step is written; stamps plans on all of them. Folded, one
-// rank represents the stage, and a collective is its task, priced by the group. Unfolded, every
-// rank exists, and a collective is one task over each group's members.
+// The ranks of one pipeline stage while a step is written; stamps plans on all of them. Folded,
+// some ranks represent the stage. A collective is one task over those of a group's members that are
+// written, priced by the group.
 #pragma once
 
 #include <vector>
@@ -9,15 +9,17 @@
 
 namespace stepcast {
 
-// All groups of this shape among `ranks`, as indices. Each group starts at the lowest rank that is
-// in no group yet.
+// All groups of this shape among `ranks`, as indices; of members that are not there, none. Each
+// group starts at the lowest rank that is in no group yet.
 std::vector<std::vector<std::size_t>> groups_in(const std::vector<int>& ranks, const Group& shape);
 
 class Stage {
 public:
-    // The stage's ranks, ascending; folded, the one that represents them. `expert_index` has the
-    // expert-parallel rank of each.
+    // The stage's ranks, ascending; folded, those that represent them. `expert_index` has the
+    // expert-parallel rank of each, `graph_ranks` its number in the graph: by default its own.
     Stage(TaskGraph& graph, std::vector<int> ranks, std::vector<int> expert_index);
+    Stage(TaskGraph& graph, std::vector<int> ranks, std::vector<int> expert_index,
+          std::vector<int> graph_ranks);
 
     // Writes the plan's tasks. Tasks without a predecessor in the plan follow the last task of each
     // rank.
@@ -48,14 +50,14 @@ public:
     void resume(TasksByRank last) { chain_ = {std::move(last), {}}; }
 
     [[nodiscard]] std::size_t size() const { return ranks_.size(); }
-    [[nodiscard]] int graph_rank(std::size_t i) const { return ranks_[i]; }
+    [[nodiscard]] int graph_rank(std::size_t i) const { return graph_ranks_[i]; }
 
 private:
     const std::vector<std::vector<std::size_t>>& groups_of(GroupId group);
     void collect(std::size_t rank, const PlannedTask& task);
 
     TaskGraph& graph_;
-    std::vector<int> ranks_, expert_index_;
+    std::vector<int> ranks_, expert_index_, graph_ranks_;
     Chain chain_;
     std::vector<TaskId> stamped_;  // for the plan being stamped, [task][rank]
     std::vector<TaskId> after_;

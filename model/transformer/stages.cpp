@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
@@ -9,13 +10,29 @@
 namespace stepcast {
 namespace {
 
-// The ranks of the stage, ascending.
-std::vector<int> real_ranks(const Parallelism& p, int stage) {
+std::vector<int> all_ranks(const Parallelism& p, int stage) {
     std::vector<int> ranks;
     for (int dp = 0; dp < p.dp; ++dp)
         for (int cp = 0; cp < p.cp; ++cp)
             for (int tp = 0; tp < p.tp; ++tp) ranks.push_back(rank_of(p, tp, cp, dp, stage));
+    return ranks;
+}
+
+// The ranks of the stage that are written, ascending.
+std::vector<int> ranks_of(const LayerContext& c, int stage, StageRanks written) {
+    const Parallelism& p = c.experiment.parallelism;
+    const int first = rank_of(p, 0, 0, 0, stage);
+    std::vector<int> ranks = written == StageRanks::all   ? all_ranks(p, stage)
+                             : written == StageRanks::one ? std::vector<int>{first}
+                                                          : members(c.groups.expert, first);
     std::ranges::sort(ranks);
+    return ranks;
+}
+
+// What the graph calls them.
+std::vector<int> graph_ranks_of(std::vector<int> ranks, int stage, StageRanks written) {
+    if (written != StageRanks::all)
+        std::iota(ranks.begin(), ranks.end(), stage * as_int(ranks.size()));
     return ranks;
 }
 
@@ -56,14 +73,22 @@ std::vector<Unit> units_of(const Chunk& chunk, const LayerContext& c, const Laye
 
 int ranks_of_stage(const Parallelism& p) { return p.tp * ranks_of_weights(p); }
 
+int count_of(const Parallelism& p, StageRanks written) {
+    return written == StageRanks::one            ? 1
+           : written == StageRanks::expert_group ? p.ep
+                                                 : ranks_of_stage(p);
+}
+
 Stages make_stages(TaskGraph& graph, const LayerContext& c, const LayerPlans& plans,
-                   const DataFlow& flow, bool folded) {
+                   const DataFlow& flow, StageRanks written) {
     const Parallelism& p = c.experiment.parallelism;
     Stages stages;
     for (int s = 0; s < p.pp; ++s) {
-        const std::vector<int> ranks = folded ? std::vector<int>{s} : real_ranks(p, s);
-        stages.push_back(std::make_unique<StageState>(
-            graph, c, s, Stage(graph, ranks, expert_indices(c.groups.expert, ranks))));
+        const std::vector<int> ranks = ranks_of(c, s, written);
+        stages.push_back(
+            std::make_unique<StageState>(graph, c, s,
+                                         Stage(graph, ranks, expert_indices(c.groups.expert, ranks),
+                                               graph_ranks_of(ranks, s, written))));
         StageState& state = *stages.back();
         for (const Chunk& chunk : flow.chunks()[as_index(s)]) {
             for (const Unit& unit : state.chunks.emplace_back(units_of(chunk, c, plans))) {

@@ -2,6 +2,7 @@
 // progress.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 
@@ -40,9 +41,14 @@ using Stages = std::vector<std::unique_ptr<StageState>>;
 
 int ranks_of_stage(const Parallelism& parallelism);
 
-// Folded, one rank represents each stage. The stages point into `plans`, which must outlive them.
+// Which of a stage's ranks a step is written on; each of the others does the same as one of these.
+enum class StageRanks : std::uint8_t { one, expert_group, all };
+int count_of(const Parallelism& parallelism, StageRanks written);
+
+// Numbers the ranks in the graph stage by stage, or if all are written, as in the cluster. The
+// stages point into `plans`, which must outlive them.
 Stages make_stages(TaskGraph& graph, const LayerContext& context, const LayerPlans& plans,
-                   const DataFlow& flow, bool folded);
+                   const DataFlow& flow, StageRanks written);
 
 // The group of a rank and the rank with the same other coordinates on another stage, for any rank
 // order.

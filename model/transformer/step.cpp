@@ -18,16 +18,17 @@ namespace {
 
 class StepWriter {
 public:
-    StepWriter(const Experiment& e, const Routing& routing, bool folded)
+    StepWriter(const Experiment& e, const Routing& routing, StageRanks written)
         : e_(e),
           p_(e.parallelism),
-          graph_(folded ? p_.pp : p_.pp * ranks_of_stage(p_), e.cluster.launch_blocking),
+          graph_(p_.pp * count_of(p_, written), e.cluster.launch_blocking),
           context_{e, rank_shape(e), rank_groups(e), routing},
           plans_(layer_plans(graph_, context_)),
           flow_(e.workload, p_),
-          stages_(make_stages(graph_, context_, plans_, flow_, folded)),
+          stages_(make_stages(graph_, context_, plans_, flow_, written)),
           hops_(graph_, context_, stages_, flow_) {
-        if (folded) graph_.set_multiplicity(std::vector<int>(as_index(p_.pp), ranks_of_stage(p_)));
+        graph_.set_multiplicity(std::vector<int>(as_index(graph_.rank_count()),
+                                                 ranks_of_stage(p_) / count_of(p_, written)));
     }
 
     TaskGraph write() {
@@ -345,19 +346,25 @@ private:
 
 }  // namespace
 
-bool can_fold(const Experiment& e, const Routing& routing) {
-    if (!routing.counts.empty()) return false;
-    if (!e.cluster.gpu.rank_rates.empty() && ranks_of_stage(e.parallelism) > 1) return false;
+StageRanks representatives(const Experiment& e, const Routing& routing) {
+    if (!e.cluster.gpu.rank_rates.empty()) return StageRanks::all;
     const RankGroups g = rank_groups(e);
-    return std::ranges::all_of(
+    const bool alike = std::ranges::all_of(
         std::initializer_list<Group>{g.tensor, g.context, g.data, g.data_context, g.expert,
                                      g.expert_data, g.shard, g.shard_replicas, g.expert_shard,
                                      g.expert_shard_replicas, g.pipeline_neighbour},
         [&](const Group& group) { return lies_alike(group, e.cluster.gpus_per_node); });
+    if (!alike) return StageRanks::all;
+    if (routing.counts.empty()) return StageRanks::one;
+    // with jitter of its own no rank does the same as another, and all wait for the slowest
+    const bool jitters = e.routing.draws > 1 && e.cluster.noise.op > 0;
+    return jitters ? StageRanks::all : StageRanks::expert_group;
 }
 
 TaskGraph build_transformer_step(const Experiment& e, const Routing& routing, Folding folding) {
-    return StepWriter(e, routing, folding == Folding::automatic && can_fold(e, routing)).write();
+    return StepWriter(e, routing,
+                      folding == Folding::automatic ? representatives(e, routing) : StageRanks::all)
+        .write();
 }
 
 }  // namespace stepcast

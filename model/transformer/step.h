@@ -7,15 +7,17 @@
 #include "model/graph/task_graph.h"
 #include "model/routing.h"
 #include "model/step.h"
+#include "model/transformer/stages.h"
 
 namespace stepcast {
 
-// True if all ranks of a stage do the same: routing is balanced, and groups have the same placement
-// on every node.
-bool can_fold(const Experiment& experiment, const Routing& routing);
+// Those of a stage's ranks that represent all: one, if routing is balanced, else an expert-parallel
+// group, as all of them have the same routing. All where groups lie differently on different nodes,
+// or tasks of draws jitter each for itself.
+StageRanks representatives(const Experiment& experiment, const Routing& routing);
 
-// `routing` is that of one expert-parallel group; empty = balanced. A folded graph has one rank per
-// stage. Its tasks carry labels.
+// `routing` is that of one expert-parallel group; empty = balanced. A folded graph has only the
+// representatives of each stage. Its tasks carry labels.
 TaskGraph build_transformer_step(const Experiment& experiment, const Routing& routing,
                                  Folding folding = Folding::automatic);
 

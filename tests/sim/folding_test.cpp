@@ -30,18 +30,19 @@ Experiment sized(Experiment e) {
     return e;
 }
 
-void check_folds(const Experiment& experiment) {
+void check_folds(const Experiment& experiment, const Routing& routing, int ranks) {
     const Experiment e = sized(experiment);
     int folded_ranks = 0, all_ranks = 0;
-    const StepTimes folded = times_of(e, {}, Folding::automatic, folded_ranks);
-    const StepTimes whole = times_of(e, {}, Folding::never, all_ranks);
-    CHECK(folded_ranks == e.parallelism.pp);
+    const StepTimes folded = times_of(e, routing, Folding::automatic, folded_ranks);
+    const StepTimes whole = times_of(e, routing, Folding::never, all_ranks);
+    CHECK(folded_ranks == ranks);
     CHECK(all_ranks == rank_count(e.cluster));
     CHECK(folded.step.si() == Approx(whole.step.si()).epsilon(1e-12));
     CHECK(folded.forward.si() == Approx(whole.forward.si()).epsilon(1e-12));
     CHECK(folded.backward.si() == Approx(whole.backward.si()).epsilon(1e-12));
     CHECK(folded.step > Seconds(0));
 }
+void check_folds(const Experiment& e) { check_folds(e, {}, e.parallelism.pp); }
 
 }  // namespace
 
@@ -131,13 +132,50 @@ TEST_CASE("folded equals unfolded under expert parallelism") {
     }
 }
 
+// Every expert-parallel group has the same draw, so one of ep ranks a stage represents the others.
+TEST_CASE("folded equals unfolded where expert-parallel groups have drawn routing") {
+    Experiment e = small_moe();
+    e.workload.layers = 4;
+    e.parallelism.dp = 8;
+    e.parallelism.global_batch = 32;
+    for (const auto kind : {RoutingSpec::Kind::zipf, RoutingSpec::Kind::random_gate}) {
+        e.routing.kind = kind;
+        const auto check = [&] {
+            check_folds(e, routing_of(sized(e)), e.parallelism.pp * e.parallelism.ep);
+        };
+        e.parallelism.tp = e.parallelism.cp = e.parallelism.pp = 1;
+        e.parallelism.sequence_parallel = false;
+        for (const int ep : {2, 4}) {
+            e.parallelism.ep = ep;
+            for (const int zero : {1, 3}) {
+                e.parallelism.zero = zero;
+                check();
+            }
+        }
+        e.parallelism.zero = 1;
+        e.parallelism.pp = 2;
+        check();
+        e.parallelism.cp = 2;
+        e.parallelism.ep = 2;
+        check();
+        e.parallelism.tp = 2;
+        e.parallelism.sequence_parallel = true;
+        for (const ExpertSplit split : {ExpertSplit::all, ExpertSplit::none}) {
+            e.runtime.experts.tensor_parallel = split;
+            check();
+        }
+    }
+}
+
 // All slots go to the two experts of the second rank, so it computes twice as much as with balanced
 // routing.
-TEST_CASE("skewed routing is simulated rank by rank and costs more than balanced") {
+TEST_CASE(
+    "skewed routing is simulated by the ranks of an expert-parallel group and costs more than "
+    "balanced") {
     Experiment e = sized(small_moe());
     e.cluster.host.layer = e.cluster.host.call = Seconds(0);  // else the host sets the pace
     const Routing skewed{2, 4, {0, 0, 128, 128, 0, 0, 128, 128}, {}};
-    CHECK_FALSE(can_fold(e, skewed));
+    CHECK(representatives(e, skewed) == StageRanks::expert_group);
     int ranks = 0;
     const Seconds uneven = times_of(e, skewed, Folding::automatic, ranks).step;
     CHECK(ranks == 2);
@@ -154,7 +192,7 @@ TEST_CASE("a split that lies unevenly on the nodes is not folded") {
     e.parallelism.tp = 3;
     e.parallelism.dp = 4;
     e = sized(e);
-    CHECK_FALSE(can_fold(e, {}));
+    CHECK(representatives(e, {}) == StageRanks::all);
     int ranks = 0;
     times_of(e, {}, Folding::automatic, ranks);
     CHECK(ranks == 12);

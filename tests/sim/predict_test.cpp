@@ -45,6 +45,22 @@ Experiment small_experiment() {
     return e;
 }
 
+Experiment deepseek_on_1024(const char* ep) {
+    return read_experiment("deepseek-v3",
+                           std::vector<Override>{{"cluster.preset", "dgx-h100"},
+                                                 {"cluster.gpus", "1024"},
+                                                 {"framework.preset", "megatron-core"},
+                                                 {"parallelism.tp", "2"},
+                                                 {"parallelism.sequence_parallel", "true"},
+                                                 {"parallelism.pp", "16"},
+                                                 {"parallelism.cp", "2"},
+                                                 {"parallelism.ep", ep},
+                                                 {"parallelism.zero", "1"},
+                                                 {"parallelism.layout", "light_last"},
+                                                 {"workload.seq", "4096"},
+                                                 {"parallelism.global_batch", "8192"}});
+}
+
 }  // namespace
 
 TEST_CASE("one draw is the step itself: p50, mean and phases agree, and the interval holds it") {
@@ -180,28 +196,20 @@ TEST_CASE("balanced experts say so, and the interval holds the drawn step") {
     CHECK_FALSE(predict(e).drawn);
 }
 
-// With a gate's draws each rank has work of its own: 1,024 ranks in 512 micro-batches are beyond
-// the tasks that are simulated, while balanced ones are 16. The forecast stands, its p90 without
-// the draw.
+// With a gate's draws the ranks of an expert-parallel group have work of their own: 16 stages x 8
+// ranks are drawn, 16 x 32 in 512 micro-batches are beyond the tasks that are simulated. The
+// forecast stands, its p90 without the draw.
 TEST_CASE("experts that are too many to be drawn leave the forecast of balanced ones") {
-    const Experiment e = read_experiment(
-        "deepseek-v3", std::vector<Override>{{"cluster.preset", "dgx-h100"},
-                                             {"cluster.gpus", "1024"},
-                                             {"framework.preset", "megatron-core"},
-                                             {"parallelism.tp", "2"},
-                                             {"parallelism.sequence_parallel", "true"},
-                                             {"parallelism.pp", "16"},
-                                             {"parallelism.cp", "2"},
-                                             {"parallelism.ep", "8"},
-                                             {"parallelism.zero", "1"},
-                                             {"parallelism.layout", "light_last"},
-                                             {"workload.seq", "4096"},
-                                             {"parallelism.global_batch", "8192"}});
+    const Forecast drawn = predict(deepseek_on_1024("8"));
+    REQUIRE(drawn.drawn);
+    CHECK(drawn.drawn->step > 1.05);
+    CHECK(drawn.doubts.experts == Approx(std::log(drawn.drawn->step)));
+    const Experiment e = deepseek_on_1024("32");
     CHECK_THROWS_WITH(
         [&] {
-            Experiment drawn = e;
-            drawn.routing.kind = RoutingSpec::Kind::random_gate;
-            steps_of_draws(drawn);
+            Experiment gate = e;
+            gate.routing.kind = RoutingSpec::Kind::random_gate;
+            steps_of_draws(gate);
         }(),
         Catch::Contains("more than 50000000 tasks"));
     Forecast f = predict(e);

@@ -105,7 +105,7 @@ TEST_CASE(
     TaskGraph graph(8);
     const LayerPlans plans = layer_plans(graph, p.context);
     const DataFlow flow(p.context.experiment.workload, p.context.experiment.parallelism);
-    const Stages stages = make_stages(graph, p.context, plans, flow, true);
+    const Stages stages = make_stages(graph, p.context, plans, flow, StageRanks::one);
     CHECK(stages[0]->data.total().dense == 262668288 + 60821504 + 44044288);
     for (std::size_t s = 1; s < 7; ++s)
         CHECK(stages[s]->data.total().dense == 16777216 + 60821504 + 44044288);

@@ -160,10 +160,10 @@ TEST_CASE("parallelism=all walks the switches of its framework that nobody state
                 set_key(one.experiment, {key, value});
                 one.experiment.overlay.stated.emplace_back(key);
             }
-            const SweepAnswer stated = sweep(one);
-            CHECK(stated.switches.empty());
-            CHECK(stated.outvoting.empty() == (gradients == std::string("never")));
-            best = std::min(best, stated.best.front().step);
+            const SweepAnswer fixed = sweep(one);
+            CHECK(fixed.switches.empty());
+            CHECK(fixed.outvoting.empty() == (gradients == std::string("never")));
+            best = std::min(best, fixed.best.front().step);
         }
     CHECK(all.best.front().step == best);
 }
