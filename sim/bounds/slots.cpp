@@ -111,8 +111,9 @@ private:
                               as_int(flow_.paths().size());
             std::pair<int, int> longest{}, run{};
             for (int i = 0; i + round < as_int(order.size()); ++i) {
-                const Slot &now = order[at(i)], &later = order[at(i + round)];
-                if (later == Slot{now.micro_batch + graph_.shift, now.chunk, now.pass})
+                Slot later = order[at(i)];
+                later.micro_batch += graph_.shift;
+                if (order[at(i + round)] == later)
                     run.second = i + 1;
                 else
                     run = {i + 1, i + 1};
