@@ -286,14 +286,23 @@ SweepSearch::StepKey SweepSearch::step_key(PointId id) const {
     return key;
 }
 
+// Whether what is known of a point with the same step tells all of this one: the memory of one that
+// was too slow was not replayed.
+bool SweepSearch::settles(const SimulatedPoint& twin, const Candidate& c) const {
+    return !twin.refused.empty() ||
+           incumbents_.excludes(incumbent(c, scores(question_, c, twin.step), grouping_));
+}
+
 void SweepSearch::simulate(const std::vector<Candidate>& points) {
     std::vector<SweepJob> jobs;
     std::vector<StepKey> keys;
     std::set<StepKey> fresh;  // met for the first time
     for (const Candidate& c : points) {
         const StepKey& key = keys.emplace_back(step_key(c.id));
-        if (steps_.contains(key) || !fresh.insert(key).second) continue;
-        jobs.push_back({.points = {c}});
+        if (const auto twin = steps_.find(key); twin != steps_.end() && settles(twin->second, c))
+            continue;
+        if (fresh.insert(key).second)
+            jobs.push_back({.points = {c}, .incumbents = incumbents_.all()});
     }
     const auto on_done = [&](const SweepJobResult& r) {
         progress_->simulated(incumbents_.best().empty()
@@ -302,7 +311,7 @@ void SweepSearch::simulate(const std::vector<Candidate>& points) {
         if (file_) file_->add(r.simulated.front(), space_.settings_of(r.simulated.front().id));
     };
     for (const SweepJobResult& result : run_(jobs, on_done))
-        steps_.emplace(step_key(result.simulated.front().id), result.simulated.front());
+        steps_.insert_or_assign(step_key(result.simulated.front().id), result.simulated.front());
     for (std::size_t i = 0; i < points.size(); ++i)
         note(points[i], steps_.at(keys[i]), fresh.erase(keys[i]) == 0);
 }

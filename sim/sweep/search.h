@@ -71,6 +71,7 @@ private:
     void simulate_other_rows();
     void simulate(const std::vector<Candidate>& points);
     [[nodiscard]] StepKey step_key(PointId id) const;
+    [[nodiscard]] bool settles(const SimulatedPoint& twin, const Candidate& candidate) const;
     void note(const Candidate& c, const SimulatedPoint& point, bool is_twin);
 
     const SweepSpace& space_;

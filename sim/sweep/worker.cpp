@@ -164,7 +164,8 @@ SweepJobResult SweepWorker::run(const SweepJob& job) {
         result.screened = scout(job);
     else
         for (const std::uint64_t item : job.items) screen(item, incumbents, result.screened);
-    for (const Candidate& point : job.points) result.simulated.push_back(simulate(point));
+    for (const Candidate& point : job.points)
+        result.simulated.push_back(simulate(point, incumbents));
     return result;
 }
 
@@ -343,7 +344,7 @@ void SweepWorker::note_cell(std::uint64_t base, const ParallelPlan& split, Secon
     best = std::min(best, shown);
 }
 
-SimulatedPoint SweepWorker::simulate(const Candidate& c) const {
+SimulatedPoint SweepWorker::simulate(const Candidate& c, const Incumbents& incumbents) const {
     SimulatedPoint point{.id = c.id, .step = {}, .refused = {}};
     Experiment e = space_.experiment_of(c.id);
     e.cluster.price_per_gpu_hour = price_per_gpu_hour(question_, e.cluster);
@@ -353,11 +354,13 @@ SimulatedPoint SweepWorker::simulate(const Candidate& c) const {
         point.refused = error.what();
         return point;
     }
-    // the closed form decides but near the device's limit
+    // The closed form decides but near the device's limit, and of what is too slow anyway.
     constexpr double near = 0.85;
+    const bool fast =
+        !incumbents.excludes(incumbent(c, scores(question_, c, point.step), grouping_));
     const Bytes available = e.cluster.gpu.memory - process_memory(e);
     Bytes peak = c.peak;
-    if (e.cluster.gpu.memory > Bytes(0) && peak > near * available) {
+    if (fast && e.cluster.gpu.memory > Bytes(0) && peak > near * available) {
         const MemoryUse memory = memory_forecast(e);
         peak = memory.peak;
         if (!memory.fits)

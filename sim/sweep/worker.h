@@ -76,8 +76,9 @@ void merge(Screened& all, Screened&& more);
 struct SimulatedPoint {
     PointId id;
     Seconds step;
-    // why it does not count: it breaks a constraint on the step, or the event engine cannot
-    // simulate it
+    // why it does not count: it breaks a constraint on the step, its memory as the allocator is
+    // replayed does not fit, or the event engine cannot simulate it; of what the job's incumbents
+    // exclude, memory is not replayed
     std::string refused;
     friend bool operator==(const SimulatedPoint&, const SimulatedPoint&) = default;
 };
@@ -152,7 +153,8 @@ private:
     [[nodiscard]] bool betters_cell(std::uint64_t base, const ParallelPlan& split, Seconds shown,
                                     MapCells& cells);
     void note_cell(std::uint64_t base, const ParallelPlan& split, Seconds shown, MapCells& cells);
-    SimulatedPoint simulate(const Candidate& candidate) const;
+    [[nodiscard]] SimulatedPoint simulate(const Candidate& candidate,
+                                          const Incumbents& incumbents) const;
 
     const SweepSpace& space_;
     const SweepQuestion& question_;
