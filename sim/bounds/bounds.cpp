@@ -201,27 +201,26 @@ bool StepBounds::gathers_last() const {
 
 // Each stage at its fullest moment.
 void StepBounds::bind_memory() {
-    const std::size_t kinds = pipeline_->kinds.size();
-    std::vector<Activations> of(4 * kinds);  // in the order of MemoryMoment
+    const std::size_t kinds = pipeline_->kinds.size(), held = pipeline_->held;
+    held_.resize(2 * kinds);  // of a chunk, in the order of MemoryMoment
+    running_.resize(4 * kinds);
     for (std::size_t k = 0; k < kinds; ++k) {
         const ChunkMemory chunk = chunk_memory(units_, now_, pipeline_->kinds[k]);
-        of[k].kept = chunk.kept;
-        of[kinds + k].kept = chunk.put_off;
-        of[2 * kinds + k] = chunk.whole;
-        of[3 * kinds + k] = chunk.half;
+        held_[k] = chunk.kept.si();
+        held_[kinds + k] = chunk.put_off.si();
+        running_[2 * kinds + k] = chunk.whole;
+        running_[3 * kinds + k] = chunk.half;
     }
     full_.clear();
     for (const MemoryStage& stage : pipeline_->memory) {
         Activations fullest;
-        for (std::size_t moment = 0; moment < stage.moments.size(); moment += of.size()) {
-            const std::span held(stage.moments.data() + moment, of.size());
-            Activations now;
-            for (std::size_t i = 0; i < 2 * kinds; ++i) now.kept += held[i] * of[i].kept;
-            for (std::size_t i = 2 * kinds; i < of.size(); ++i) {
-                if (held[i] == 0) continue;
-                now.kept += of[i].kept;
-                now.work += of[i].work;
-            }
+        const double* counts = stage.held.data();
+        for (const int runs : stage.runs) {
+            Activations now = runs < 0 ? Activations{} : running_[at(runs)];
+            double kept = 0;
+            for (std::size_t i = 0; i < held; ++i) kept += counts[i] * held_[i];
+            now.kept += Bytes(kept);
+            counts += held;
             consider(fullest, now);
         }
         full_.push_back({weights_of(*context_, units_, stage.units), fullest});

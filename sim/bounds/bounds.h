@@ -206,6 +206,8 @@ private:
     std::optional<LeastCollectives> least_collectives_;
     double least_parameters_ = 0;  // the least gather time of all parameters of any stage
     std::vector<FullStage> full_;
+    std::vector<double> held_;          // bytes
+    std::vector<Activations> running_;  // of what runs, by its place in MemoryMoment
     double norm_all_reduce_ = 0, embedding_all_reduce_ = 0;
 };
 

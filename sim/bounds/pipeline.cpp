@@ -6,6 +6,7 @@
 #include <ranges>
 #include <string>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/transformer/counts.h"
 #include "sim/bounds/chains.h"
@@ -88,10 +89,19 @@ void find_memory(Pipeline& pipeline, const Workload& w, const StageChunkLists& s
     std::vector<StageMoments> fullest;
     for (std::size_t s = 0; s < stages.size(); ++s)
         add(fullest, {units_of(w, stages[s]), moments_of(orders[s], kind_of[s], kinds.size())});
+    const bool puts_off = std::ranges::any_of(orders, [](const Order& order) {
+        return contains(order, Pass::weight_backward, &Slot::pass);
+    });
+    pipeline.held = puts_off ? 2 * kinds.size() : kinds.size();
     for (const StageMoments& stage : fullest) {
-        MemoryStage& kept = pipeline.memory.emplace_back(MemoryStage{stage.units, {}});
-        for (const MemoryMoment& moment : stage.moments)
-            kept.moments.insert(kept.moments.end(), moment.begin(), moment.end());
+        MemoryStage& kept = pipeline.memory.emplace_back(MemoryStage{stage.units, {}, {}});
+        for (const MemoryMoment& moment : stage.moments) {
+            const auto held_end = moment.begin() + static_cast<std::ptrdiff_t>(pipeline.held),
+                       runs = std::find_if(moment.begin() + 2 * as_int(kinds.size()), moment.end(),
+                                           [](int count) { return count > 0; });
+            kept.held.insert(kept.held.end(), moment.begin(), held_end);
+            kept.runs.push_back(runs == moment.end() ? -1 : as_int(runs - moment.begin()));
+        }
     }
 }
 

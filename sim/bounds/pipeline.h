@@ -66,8 +66,11 @@ struct GroupPaths {
 // backward or one half of it holds while it runs (one chunk, or none).
 using MemoryMoment = std::vector<int>;
 struct MemoryStage {
-    UnitCounts units;          // both copies under dualpipe
-    std::vector<int> moments;  // one behind the other, without those that another moment covers
+    UnitCounts units;  // both copies under dualpipe
+    // Its moments one behind the other, without those that another covers: Pipeline::held numbers
+    // of each, and what runs, as a place in MemoryMoment, or -1.
+    std::vector<double> held;
+    std::vector<int> runs;
 };
 
 // A chain of slots through a stage (sim/bounds/chains.h): passes of units, recomputed layers among
@@ -82,6 +85,9 @@ struct StageChain {
 struct Pipeline {
     std::vector<Chunk> kinds;         // one of each set of chunks that hold the same
     std::vector<MemoryStage> memory;  // the stages that can be the fullest
+    // The first numbers of a moment, behind which none is held: those of weight gradients only
+    // where a schedule puts these off.
+    std::size_t held = 0;
     std::vector<StageChain> chains;
     std::vector<StageGroup> groups;
     UnitCounts model{};      // of one copy
