@@ -107,8 +107,9 @@ void take_offloaded_weights(Document& d, long stage, Translation& t) {
 
 // Tensors that stage 3 holds for longer; all are in weights (runtime/zero/config.py).
 void read_tensor_sizes(Document& d, long stage, Translation& t) {
+    // 0 is full with any tensor, as 1 is (stage3.py: _create_fp16_sub_groups, reduce buckets)
     const auto weights = [](const NamedValue& v) {
-        return fmt::format("{} weights", integer_in(v));
+        return fmt::format("{} weights", std::max(1L, integer_in(v)));
     };
     t.take(  // counted in elements, whatever their type
         "runtime.gradients.bucket", stated(d, "zero_optimization.reduce_bucket_size", t), weights,

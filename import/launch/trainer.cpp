@@ -408,6 +408,27 @@ void name_targets(Document& d) {
                 value.value = "all-linear";
 }
 
+// Whether the scales of four bits are packed again: bitsandbytes' bnb_4bit_use_double_quant, under
+// each tool's name.
+void take_nested_scales(Document& d, Translation& t) {
+    const auto* frozen = t.find("workload.frozen");
+    const auto* nested = d.find_any({"double_quantization", "use_bnb_nested_quant",
+                                     "bnb_config_kwargs.bnb_4bit_use_double_quant"});
+    if (nested && frozen && frozen->value.starts_with("nf4"))
+        t.set("workload.frozen", flag_in(*nested) ? "nf4_double" : "nf4", nested->at);
+}
+
+// What axolotl moves to the host beside adapters is not computed again; of weights that are all
+// trained it moves what checkpoints keep (0.19, core/builders/base.py, loaders/model.py).
+void keep_offloaded(Document& d, Translation& t) {
+    const auto* moved = t.find("run.offload_activations");
+    const auto* way = d.find("activation_offloading");
+    const bool of_checkpoints = way && way->value == "hidden_states";
+    if (moved && moved->value != "none" && !of_checkpoints &&
+        t.count("workload.adapter_rank", 0) > 0)
+        t.set("parallelism.recompute", "none", std::string(moved->at));
+}
+
 // LoRA's flags count only where the tool's switch asks for adapters.
 void drop_adapters(const Tool& tool, Document& d, Translation& t) {
     const auto holds = [&](const auto& pair) {
@@ -430,7 +451,8 @@ void judge_rest(Document& d, Translation& t) {
     for (NamedValue& value : d.values) {
         if (value.used || value.null || !seen.insert(value.name).second) continue;
         const auto* last = d.find(value.name);
-        if (launch_flags().speaks_of_step(value.name) && last && !changes_nothing(last->value))
+        const auto own = value.name.substr(value.name.find_last_of('.') + 1);  // below its table
+        if (launch_flags().speaks_of_step(own) && last && !changes_nothing(last->value))
             t.problem(*last, last->value.substr(0, 40) +
                                  "; not known here, and its name is of what changes a step: the "
                                  "forecast is without it");
@@ -454,9 +476,9 @@ Translation read_values(const Tool& tool, Document d, Translation t, const Trans
     const Decisions what{decided_by("mixed", "none", t), decided_by("loaded", "bf16", t),
                          decided_by("sharding", "", t), decided_by("stage", "", t)};
     decide(what, files, o.model, d, t);
-    // trl 1.16, models/activation_offloading.py: on a stream of its own
-    if (const auto* moved = d.on("activation_offloading"))
-        t.set("run.offload_activations", "overlapped", moved->at);
+    if (t.count("workload.adapter_rank", 0) == 0) decided_by("workload.adapter_on", "", t);
+    take_nested_scales(d, t);
+    if (tool.id == "axolotl") keep_offloaded(d, t);
     take_groups(d, t);
     set_aside(tool, d, t);
     judge_rest(d, t);
