@@ -237,6 +237,25 @@ OtherRun other_run(const Options& options, const AskedRun& run, const std::strin
     return other;
 }
 
+// Whose they are is not said: some ranks stand for all.
+void take_rank_times(const std::vector<std::string>& stated, AskedRun& run) {
+    for (const std::string& text : stated)
+        at_place("--rank-times " + text, [&] {
+            run.observed.rank_times.push_back(parse_seconds(text).si());
+            if (run.observed.rank_times.back() <= 0) throw ConfigError("expected more than 0");
+        });
+    const std::size_t ranks = as_index(rank_count(run.experiment.cluster)),
+                      times = run.observed.rank_times.size();
+    if (times > ranks)
+        throw ConfigError(
+            fmt::format("--rank-times: {} times of {} ranks; expected one of each", times, ranks));
+    if (times > 0 && times < ranks)
+        run.notes.push_back(fmt::format(
+            "--rank-times: {} of {} ranks, taken as what all ranks are like; a slow one among the "
+            "others is not seen",
+            times, ranks));
+}
+
 void take_others(const Options& options, AskedRun& run) {
     for (const std::string& text : options.sound)
         at_place("--sound " + text,
@@ -271,11 +290,7 @@ AskedRun asked_run(const Options& options) {
     if (run.observed.name.empty()) run.observed.name = std::filesystem::path(name).stem().string();
     if (run.observed.step <= Seconds(0))
         throw ConfigError("diagnose: of which step? expected --measured 4.31s or --log FILE");
-    for (const std::string& text : options.rank_times)
-        at_place("--rank-times " + text, [&] {
-            run.observed.rank_times.push_back(parse_seconds(text).si());
-            if (run.observed.rank_times.back() <= 0) throw ConfigError("expected more than 0");
-        });
+    take_rank_times(options.rank_times, run);
     if (!options.profile.empty()) take_profile(options.profile, run.observed);
     if (!options.nccl_tests.empty())
         append(run.observed.links, measured_links(options.nccl_tests, run.experiment.cluster));

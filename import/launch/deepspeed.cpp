@@ -215,6 +215,13 @@ Translation translate_deepspeed(Document d, long replicas) {
         t.open.push_back(
             "recompute: options are there, the switch is in the model's code; --set recompute=full "
             "if it is on, with cpu_checkpointing --set offload_activations=blocking too");
+    // runtime/pipe/module.py, engine.py: nothing of the section makes stages
+    if (std::ranges::any_of(d.values,
+                            [](const NamedValue& v) { return v.name.starts_with("pipeline."); }))
+        t.open.push_back(
+            "pipeline: its stages are those of the program's PipelineModule, whatever the file "
+            "says; --set pp=N, and --set recompute=full where activation_checkpoint_interval is "
+            "above 0");
     t.open.push_back("how many GPUs; set it with --gpus");
     leave_rest(d, t);
     return t;

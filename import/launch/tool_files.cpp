@@ -355,14 +355,17 @@ const Tool& tool_named(std::string_view id) {
 
 namespace {
 
-// The model's name, a ratio of widths, what the forecast is without and what it leaves open. False
-// if the key is none of them.
+// The model's name, a ratio of widths, what the forecast is without, what it leaves open and which
+// of a tool's frameworks runs. False if the key is none of them.
 bool take_special(const ToolKey& key, const NamedValue* v, Translation& t) {
     if (key.key == "model") {
         if (v) take_model_name(*v, t);
     } else if (key.key == "without") {
         if (const std::string what = v ? read_value(key, *v, t) : ""; !what.empty())
             t.problem(*v, fmt::format("{}: the forecast is without {}", v->value, what));
+    } else if (key.key == "framework") {
+        if (const std::string own = v ? read_value(key, *v, t) : ""; !own.empty())
+            t.framework = own;
     } else if (key.key == "open") {
         const std::string what = v ? read_value(key, *v, t) : key.otherwise;
         if (!what.empty()) t.open.push_back(what);

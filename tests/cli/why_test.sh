@@ -73,6 +73,9 @@ grep -q '"name": "network between nodes"' .stdout && fail "a cause that was rule
 run 0 diagnose rows.csv:short
 run 0 diagnose a.toml --measured 4s --rank-times 1s,1s,1s,2s
 stdout_has "one slow rank"
+stdout_has "4 of 16 ranks"
+run 1 diagnose a.toml --measured 4s --rank-times "$(printf '1s,%.0s' {1..16})2s"
+stderr_has "17 times of 16 ranks"
 run 0 diagnose a.toml --measured 4s --seen busy=45% --seen passes=1.7s --seen memory=60GiB --seen clock=95%
 stdout_has "utilisation: 45 % of the time"
 run 0 diagnose a.toml --measured 4s --seen bus_bandwidth=5GB/s
