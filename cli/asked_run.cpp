@@ -281,11 +281,7 @@ AskedRun asked_run(const Options& options) {
         require_foreign(options, {name});
         run.experiment = asked_experiment(options, name, overrides_of(options), true);
     }
-    if (!options.log.empty()) {
-        Options of_log = options;
-        if (of_log.model.empty()) of_log.model = name;
-        take_log(one_case(of_log, options.log), options.log, run);
-    }
+    if (!options.log.empty()) take_log(one_case(options, options.log), options.log, run);
     take_measured(options, run);
     if (run.observed.name.empty()) run.observed.name = std::filesystem::path(name).stem().string();
     if (run.observed.step <= Seconds(0))
