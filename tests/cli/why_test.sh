@@ -132,6 +132,31 @@ done >rates.log
 run 0 diagnose a.toml --log rates.log
 stdout_has "measured 2000.0 ms"
 
+# Beside a log the run may be all that simulate takes, and --set counts: 32 x 4096 tokens over 8 GPUs at 8192 tokens/s are 2 s, twice as
+# many sequences 4 s.
+asked="--cluster H100 --gpus 8 --set seq=4096 --set global_batch=32 --log rates.log"
+run 0 diagnose llama3-8b $asked
+stdout_has "measured 2000.0 ms"
+run 0 diagnose llama3-8b $asked --set global_batch=64
+stdout_has "measured 4000.0 ms"
+cat >launch.sh <<'SH'
+torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 1024 --num-attention-heads 16 --seq-length 4096 \
+    --max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 32 --bf16 --vocab-size 50304
+SH
+run 0 diagnose launch.sh --cluster H100 --log rates.log
+stdout_has "measured 2000.0 ms"
+run 0 diagnose launch.sh --cluster H100 --measured 2s
+stdout_has "measured 2000.0 ms"
+run 0 compare rates.log --model launch.sh --cluster H100
+stdout_has "2000.0 ms"
+
+# DeepSpeed's own line: 32 sequences at 16 a second are 2 s.
+for step in $(seq 10 10 120); do
+    echo "[2024-05-01 10:00:00,001] [INFO] [timer.py:260:stop] epoch=0/micro_step=$step/global_step=$step, RunningAvgSamplesPerSec=15.9, CurrSamplesPerSec=16.0, MemAllocated=22.51GB, MaxMemAllocated=41.20GB"
+done >samples.log
+run 0 diagnose launch.sh --cluster H100 --log samples.log
+stdout_has "measured 2000.0 ms"
+
 # A log of another run than the configuration's, and two answers to what the step is.
 sed 's/global batch size: 64/global batch size: 128/' train.log >other.log
 run 1 diagnose a.toml --log other.log
