@@ -48,6 +48,11 @@ std::size_t behind_program(const Arguments& all) {
     return std::min(module, all.size());
 }
 
+Arguments behind_accelerate(const Arguments& all) {
+    const auto at = std::ranges::find(all, "launch", &ShellArgument::text);
+    return at == all.end() ? all : Arguments(at + 1, all.end());
+}
+
 // The program by its name: run_clm of run_clm.py, sft of trl.scripts.sft and of trl sft.
 std::string name_of_program(const Arguments& all) {
     const auto end = behind_program(all);
@@ -526,6 +531,7 @@ bool is_trainer_launch(const ShellLaunch& launch, const std::string& path) {
             a.text == "accelerate.commands.launch")
             return true;
     }
+    if (const Tool* started = tool_started(all); started && is_of_trainer(*started)) return true;
     // a program whose flags are all in a file: train.py run.yaml
     const auto split = behind_program(all);
     const auto file = split < all.size() && is_configuration(all[split].text)
@@ -546,10 +552,15 @@ Translation translate_trainer_launch(const ShellLaunch& launch, const std::strin
     const std::string program = name_of_program(launch.arguments);
     const Tool& trl = tool_named("trl");
     const auto script = first_with(trl.programs, program, &Words::value_type::first);
-    if (!tool || !is_of_trainer(*tool) || tool->id == "accelerate" || tool->id == "trainer")
-        tool = script ? &trl : &tool_named("trainer");
+    const auto has_defaults = [](const Tool* t) {
+        return t && is_of_trainer(*t) && t->id != "accelerate" && t->id != "trainer";
+    };
+    // the file of its own may not be there
+    if (const Tool* started = tool_started(behind_accelerate(launch.arguments));
+        !has_defaults(tool))
+        tool = has_defaults(started) ? started : script ? &trl : &tool_named("trainer");
     t = read_program(*tool, std::move(d), std::move(t), options);
-    if (tool == &trl && !script->second.empty())
+    if (tool == &trl && script && !script->second.empty())
         add_line(t.problems, "{} ({}): the forecast is without {}", program,
                  launch.arguments.front().at, script->second);
     return t;

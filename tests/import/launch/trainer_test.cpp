@@ -567,6 +567,20 @@ TEST_CASE("names in tables that nobody reads are problems if they are of what ch
     CHECK_THAT(lines(t.problems), !Contains("port"));
 }
 
+// What they take for granted is theirs whether or not the file is there.
+TEST_CASE("a launch whose file is not there has its own tool's defaults") {
+    const Launch at;
+    for (const auto& [line, tool] :
+         {std::pair("llamafactory-cli train gone.yaml", "LLaMA-Factory"),
+          {"axolotl train gone.yml", "axolotl"},
+          {"accelerate launch -m axolotl.cli.train gone.yml", "axolotl"}}) {
+        const auto t = at.read(line);
+        CAPTURE(line);
+        CHECK(t.format == tool);
+        CHECK_THAT(lines(t.open), Contains("is not there"));
+    }
+}
+
 // finetuning_args.py: lora_target all; it says nothing where no adapters are trained.
 TEST_CASE("LLaMA-Factory's adapters are at all linear layers unless told") {
     const Launch at;
