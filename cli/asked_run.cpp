@@ -93,22 +93,37 @@ std::optional<Seconds> step_at_rate(double value, std::string_view unit, const E
     return Seconds(tokens / (value * (each > 0 ? each * ranks : all)));
 }
 
-// "38%MFU", "410TFLOP/s" a GPU, "3700tokens/s/gpu", "3.7s/it", else a time.
+// Nothing if the unit is no rate of steps or sequences, nor a time of each.
+std::optional<Seconds> step_by_count(double value, std::string_view unit, const Experiment& e) {
+    const double sequences = sequences_of_step(e.parallelism),
+                 all = scaled(unit, {"samples/s", "sequences/s", "seq/s"}),
+                 each = scaled(unit, {"samples/s/gpu", "sequences/s/gpu", "seq/s/gpu"});
+    if (!(value > 0)) return std::nullopt;
+    if (unit == "it/s" || unit == "steps/s") return Seconds(1 / value);
+    if (unit == "s/it" || unit == "s/step") return Seconds(value);
+    if (unit == "ms/it" || unit == "ms/step") return Seconds(value / 1e3);
+    if (all + each == 0) return std::nullopt;
+    return Seconds(sequences / (value * (all > 0 ? all : each * rank_count(e.cluster))));
+}
+
+// "38%MFU", "410TFLOP/s" a GPU, "3700tokens/s/gpu", "12samples/s", "3.7s/it", else a time. A second
+// may be a "sec".
 Seconds step_of(const std::string& text, const Experiment& e, Observed& seen) {
     std::string word = lower_case(text);
     std::erase(word, ' ');
+    for (auto at = word.find("sec"); at != std::string::npos; at = word.find("sec"))
+        word.erase(at + 1, 2);
     char* behind = nullptr;
     const double value = std::strtod(word.c_str(), &behind);
     const std::string_view unit = behind;
     if (const auto step = step_at_rate(value, unit, e, seen)) return *step;
-    if (unit == "it/s" && value > 0) return Seconds(1 / value);
-    if (unit == "s/it") return Seconds(value);
+    if (const auto step = step_by_count(value, unit, e)) return *step;
     try {
         return parse_seconds(text);
     } catch (const ConfigError&) {
         throw ConfigError(
             "expected a time, 4.31s or 4.31s/it, or a rate: 38%MFU, 410TFLOP/s of a GPU, "
-            "3700tokens/s/gpu");
+            "3700tokens/s/gpu, 12samples/s");
     }
 }
 

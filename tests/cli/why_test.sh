@@ -103,6 +103,11 @@ for rate in 400TFLOP/s 0.4PFLOPS; do
     cp .stdout "rate-${rate%%[A-Z]*}"
 done
 cmp -s rate-400 rate-0.4 || fail "400 TFLOP/s are not 0.4 PFLOP/s"
+# 64 sequences at 16 a second, over 16 GPUs one each; what a person calls a second
+for rate in "16 samples/s" "1 samples/sec/gpu" "4 sec/it" "4000 ms/step" "0.25 steps/s" "4 s"; do
+    run 0 diagnose a.toml --measured "$rate"
+    stdout_has "measured 4000.0 ms"
+done
 refused '38%MFU' -- diagnose a.toml --measured 38MFU
 refused '410TFLOP/s' -- diagnose a.toml --measured 400GFLOP/s
 refused '4.31s/it' -- diagnose a.toml --measured 38
