@@ -239,6 +239,7 @@ refused 'a.toml' 'neither a PyTorch' -- diagnose a.toml --measured 4s --profile 
 # Levers: the difference with its interval, the flag of the framework's script, rates of the machine by name.
 levers="simulate llama3-8b --cluster H100 --gpus 16 --set seq=4096 --set global_batch=32 --set recompute=selective --set zero=1 --levers"
 run 0 $levers --framework megatron-core
+grep -q '[+-]0\.0 %.*[+-]0\.00 GiB' .stdout && fail "levers that change nothing are shown"
 stdout_has "drop --recompute-granularity"
 stdout_has "--tensor-model-parallel-size 2"
 stdout_has "hardware: NICs, twice the rate"
