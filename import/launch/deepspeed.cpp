@@ -118,8 +118,11 @@ void read_tensor_sizes(Document& d, long stage, Translation& t) {
         if (!flag_in(*v)) t.set("runtime.gradients.flat", "false", v->at);
     if (stage < 3) return;
     t.take("runtime.optimizer.part", stated(d, "zero_optimization.sub_group_size", t), weights, "");
-    t.take("runtime.reuse_distance", stated(d, "zero_optimization.stage3_max_reuse_distance", t),
-           integer_text, "");
+    // either name is taken (config_utils.py: populate_by_name)
+    const char* distance = d.states("zero_optimization.stage3_max_reuse_distance")
+                               ? "zero_optimization.stage3_max_reuse_distance"
+                               : "zero_optimization.max_reuse_distance";
+    t.take("runtime.reuse_distance", stated(d, distance, t), integer_text, "");
 }
 
 void read_zero(Document& d, Translation& t) {

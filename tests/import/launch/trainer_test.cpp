@@ -181,7 +181,8 @@ TEST_CASE("sizes of DeepSpeed's tensors are read, under stage 3 those of its upd
                          {"runtime.gradients.flat", "false"}});
     check_runs(third);
     at.folder.write("z.json", R"({"bf16": {"enabled": true}, "zero_optimization": {"stage": 3,
- "sub_group_size": 0, "reduce_bucket_size": 0}})");  // full with any tensor
+ "sub_group_size": 0, "reduce_bucket_size": 0, "max_reuse_distance": 7}})");  // full with any
+                                                                              // tensor
     check_values(
         at.read("deepspeed --num_gpus 8 train.py --deepspeed z.json --bf16" + model),
         {{"runtime.optimizer.part", "1 weights"}, {"runtime.gradients.bucket", "1 weights"}});
