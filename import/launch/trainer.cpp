@@ -305,7 +305,12 @@ std::vector<Document> deepspeed_file(Document& d, Translation& t) {
 void decide_deepspeed(const Decisions& what, const std::vector<Document>& files,
                       const std::string& model, Document& d, Translation& t) {
     t.framework = "deepspeed-transformers";
-    if (!files.empty()) return take_deepspeed(files.front(), what.mixed, model, t);
+    if (!files.empty()) {  // says itself what its name says where it is not there
+        std::erase_if(t.settings, [](const Setting& s) {
+            return s.key.starts_with("run.offload_") && s.key != "run.offload_activations";
+        });
+        return take_deepspeed(files.front(), what.mixed, model, t);
+    }
     // accelerate without a file of DeepSpeed's (utils/dataclasses.py: DeepSpeedPlugin)
     conclude("workload.dtype", what.is_mixed() ? what.mixed.value : "fp32", what.mixed, t);
     const auto* file = d.find_any({"deepspeed", "deepspeed_config_file"});

@@ -617,6 +617,24 @@ TEST_CASE("what a file's name says of offload, and whose checkpoints are off") {
                                                         {"run.offload_optimizer", "true"},
                                                         {"run.offload_parameters", ""}});
     check_values(factory("ds_z3_config.json"), {{"run.offload_optimizer", ""}});
+    const auto axolotl = [&](const std::string& file) {
+        return translate(at.folder.write("ax.yml",
+                                         "base_model: meta-llama/Llama-3.1-8B\nsequence_len: "
+                                         "2048\ndeepspeed: deepspeed_configs/" +
+                                             file + "\n"),
+                         {});
+    };
+    check_values(axolotl("zero2.json"), {{"parallelism.zero", "2"},
+                                         {"run.offload_optimizer", "true"},
+                                         {"run.offload_parameters", ""}});
+    check_values(axolotl("zero3_bf16_cpuoffload_all.json"), {{"parallelism.zero", "3"},
+                                                             {"run.offload_optimizer", "true"},
+                                                             {"run.offload_parameters", "true"}});
+    check_values(axolotl("zero3_bf16.json"), {{"run.offload_optimizer", ""}});
+    // a file that is there says itself that it does not
+    std::filesystem::create_directory(at.folder.path() + "/deepspeed_configs");
+    at.folder.write("deepspeed_configs/zero2.json", R"({"zero_optimization": {"stage": 2}})");
+    check_values(axolotl("zero2.json"), {{"parallelism.zero", "2"}, {"run.offload_optimizer", ""}});
     for (const auto& [own, again] : {std::pair{"true", "full"}, {"false", "full"}}) {
         at.folder.write("acc.yaml", std::string("distributed_type: FSDP\nnum_processes: 8\n"
                                                 "mixed_precision: bf16\nfsdp_config:\n  "
