@@ -93,22 +93,37 @@ std::optional<Seconds> step_at_rate(double value, std::string_view unit, const E
     return Seconds(tokens / (value * (each > 0 ? each * ranks : all)));
 }
 
-// "38%MFU", "410TFLOP/s" a GPU, "3700tokens/s/gpu", "3.7s/it", else a time.
+// Nothing if the unit is no rate of steps or sequences, nor a time of each.
+std::optional<Seconds> step_by_count(double value, std::string_view unit, const Experiment& e) {
+    const double sequences = sequences_of_step(e.parallelism),
+                 all = scaled(unit, {"samples/s", "sequences/s", "seq/s"}),
+                 each = scaled(unit, {"samples/s/gpu", "sequences/s/gpu", "seq/s/gpu"});
+    if (!(value > 0)) return std::nullopt;
+    if (unit == "it/s" || unit == "steps/s") return Seconds(1 / value);
+    if (unit == "s/it" || unit == "s/step") return Seconds(value);
+    if (unit == "ms/it" || unit == "ms/step") return Seconds(value / 1e3);
+    if (all + each == 0) return std::nullopt;
+    return Seconds(sequences / (value * (all > 0 ? all : each * rank_count(e.cluster))));
+}
+
+// "38%MFU", "410TFLOP/s" a GPU, "3700tokens/s/gpu", "12samples/s", "3.7s/it", else a time. A second
+// may be a "sec".
 Seconds step_of(const std::string& text, const Experiment& e, Observed& seen) {
     std::string word = lower_case(text);
     std::erase(word, ' ');
+    for (auto at = word.find("sec"); at != std::string::npos; at = word.find("sec"))
+        word.erase(at + 1, 2);
     char* behind = nullptr;
     const double value = std::strtod(word.c_str(), &behind);
     const std::string_view unit = behind;
     if (const auto step = step_at_rate(value, unit, e, seen)) return *step;
-    if (unit == "it/s" && value > 0) return Seconds(1 / value);
-    if (unit == "s/it") return Seconds(value);
+    if (const auto step = step_by_count(value, unit, e)) return *step;
     try {
         return parse_seconds(text);
     } catch (const ConfigError&) {
         throw ConfigError(
             "expected a time, 4.31s or 4.31s/it, or a rate: 38%MFU, 410TFLOP/s of a GPU, "
-            "3700tokens/s/gpu");
+            "3700tokens/s/gpu, 12samples/s");
     }
 }
 
@@ -237,6 +252,25 @@ OtherRun other_run(const Options& options, const AskedRun& run, const std::strin
     return other;
 }
 
+// Whose they are is not said: some ranks stand for all.
+void take_rank_times(const std::vector<std::string>& stated, AskedRun& run) {
+    for (const std::string& text : stated)
+        at_place("--rank-times " + text, [&] {
+            run.observed.rank_times.push_back(parse_seconds(text).si());
+            if (run.observed.rank_times.back() <= 0) throw ConfigError("expected more than 0");
+        });
+    const std::size_t ranks = as_index(rank_count(run.experiment.cluster)),
+                      times = run.observed.rank_times.size();
+    if (times > ranks)
+        throw ConfigError(
+            fmt::format("--rank-times: {} times of {} ranks; expected one of each", times, ranks));
+    if (times > 0 && times < ranks)
+        run.notes.push_back(fmt::format(
+            "--rank-times: {} of {} ranks, taken as what all ranks are like; a slow one among the "
+            "others is not seen",
+            times, ranks));
+}
+
 void take_others(const Options& options, AskedRun& run) {
     for (const std::string& text : options.sound)
         at_place("--sound " + text,
@@ -262,20 +296,12 @@ AskedRun asked_run(const Options& options) {
         require_foreign(options, {name});
         run.experiment = asked_experiment(options, name, overrides_of(options), true);
     }
-    if (!options.log.empty()) {
-        Options of_log = options;
-        if (of_log.model.empty()) of_log.model = name;
-        take_log(one_case(of_log, options.log), options.log, run);
-    }
+    if (!options.log.empty()) take_log(one_case(options, options.log), options.log, run);
     take_measured(options, run);
     if (run.observed.name.empty()) run.observed.name = std::filesystem::path(name).stem().string();
     if (run.observed.step <= Seconds(0))
         throw ConfigError("diagnose: of which step? expected --measured 4.31s or --log FILE");
-    for (const std::string& text : options.rank_times)
-        at_place("--rank-times " + text, [&] {
-            run.observed.rank_times.push_back(parse_seconds(text).si());
-            if (run.observed.rank_times.back() <= 0) throw ConfigError("expected more than 0");
-        });
+    take_rank_times(options.rank_times, run);
     if (!options.profile.empty()) take_profile(options.profile, run.observed);
     if (!options.nccl_tests.empty())
         append(run.observed.links, measured_links(options.nccl_tests, run.experiment.cluster));

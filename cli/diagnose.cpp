@@ -7,6 +7,7 @@
 #include "cli/run_inputs.h"
 #include "cli/verbs.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "reports/diagnosis.h"
 #include "reports/step_page.h"
 
@@ -41,9 +42,10 @@ void check_files(const Options& options) {
 int run_diagnose(const Options& options) {
     check_files(options);
     const AskedRun run = asked_run(options);
-    const Diagnosis found = diagnose(
+    Diagnosis found = diagnose(
         try_causes(run.experiment, causes_left(options.ruled_out), options.threads, run.others),
         run.observed);
+    append(found.notes, run.notes);
     if (!options.out.empty())
         write_diagnosis(options.out, found,
                         origin_of(run.experiment, {version_text(), options.command}));

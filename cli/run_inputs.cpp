@@ -5,11 +5,13 @@
 #include <fstream>
 #include <optional>
 #include <random>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "cli/experiment_inputs.h"
 #include "cli/output_files.h"
+#include "import/launch/document.h"
 #include "import/launch/translation.h"
 #include "import/logs/import.h"
 #include "import/tables/case_files.h"
@@ -19,6 +21,7 @@
 #include "model/base/refuse.h"
 #include "model/base/text_search.h"
 #include "model/base/whole_files.h"
+#include "model/input/presets.h"
 #include "sim/predict_all.h"
 #include "sim/why/diagnose.h"
 
@@ -39,10 +42,8 @@ ImportRequest import_request_of(const Options& options) {
             .inputs = options.step_inputs};
 }
 
-// A log that begins with the dump of its arguments.
-bool is_experiment_log(const std::string& path) {
-    return recognise_foreign(path) == ForeignFormat::megatron;
-}
+// A log that begins with the dump of its arguments; a launch script is none.
+bool is_experiment_log(const std::string& path) { return is_argument_dump(dump_in_log(path)); }
 
 // Nobody named this output: a file that import did not write, as its first line says, stays.
 void keep_by_hand(const std::string& path) {
@@ -52,6 +53,11 @@ void keep_by_hand(const std::string& path) {
         throw ConfigError(path +
                           ": is there and was not written by import, which would replace it by the "
                           "experiment of the log's arguments; expected another --out");
+}
+
+// Not a log beside an experiment.
+bool asks_log_itself(const Options& options, const std::string& log) {
+    return options.experiment.empty() || named_row(options.experiment).path == log;
 }
 
 // How far one gets with steps alone.
@@ -84,7 +90,8 @@ Case accepted(const Options& options, const Comparison& c, const std::string& in
     if (c.refused_because.empty()) return c.what;
     throw ConfigError(
         c.refused_because +
-        (options.model.empty() && is_log(named_row(input).path)
+        (options.model.empty() && asks_log_itself(options, named_row(input).path) &&
+                 is_log(named_row(input).path)
              ? ". What is missing is the configuration: --model EXPERIMENT (and --cluster)." +
                    steps_alone(c.what)
              : ""));
@@ -122,6 +129,27 @@ std::vector<std::string> import_logs(const Options& options) {
     return told;
 }
 
+namespace {
+
+// The experiment of a log's runs where it is no file or preset of its own, or is asked with other
+// values, as such a file: "" = as --model says.
+std::string experiment_of_log(const Options& options, const std::string& log,
+                              const std::filesystem::path& folder) {
+    Options asked = options;
+    if (asks_log_itself(options, log))
+        asked.experiment = std::exchange(asked.model, "");
+    else
+        asked.say = [](const std::string&) {};  // who asks has said it
+    const std::string& name = asked.experiment;
+    const bool own = name.ends_with(".toml") || has_preset(PresetKind::experiment, name);
+    if (name.empty() || (own && options.set.empty())) return own ? name : "";
+    const auto file = folder / (std::filesystem::path(name).stem().string() + ".experiment.toml");
+    write_whole({{file.string(), shown(asked)}});
+    return file.string();
+}
+
+}  // namespace
+
 std::vector<Comparison> comparisons_of_log(const Options& options, const std::string& path) {
     const auto folder = std::filesystem::temp_directory_path() /
                         fmt::format("stepcast-log-{:08x}", std::random_device{}());
@@ -137,13 +165,16 @@ std::vector<Comparison> comparisons_of_log(const Options& options, const std::st
     import.inputs = {path};
     import.format = "auto";
     import.out = (folder / (std::filesystem::path(path).stem().string() + ".csv")).string();
+    if (const auto own = experiment_of_log(options, path, folder); !own.empty()) import.model = own;
+    const bool written = has(import.model, folder.string());  // with the machine
     for (const std::string& line : import_logs(import))
         if (!has(line, folder.string())) options.say(line);
     std::vector<Comparison> found =
-        read_comparisons(import.out, options.cluster, options.framework);
+        read_comparisons(import.out, written ? "" : options.cluster, options.framework);
     for (Comparison& c : found) {
         c.what.source = path;
-        if (options.model.empty()) c.what.series = std::filesystem::path(path).stem().string();
+        if (written) c.what.series = std::filesystem::path(import.model).stem().stem().string();
+        if (import.model.empty()) c.what.series = std::filesystem::path(path).stem().string();
         if (const auto at = c.refused_because.find(folder.string() + "/"); at != std::string::npos)
             c.refused_because.erase(at, folder.string().size() + 1);
     }

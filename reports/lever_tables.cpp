@@ -1,5 +1,7 @@
 #include "reports/lever_tables.h"
 
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
@@ -36,6 +38,16 @@ std::string verdict_of(const Lever& lever) {
     return lever.flag;
 }
 
+double more_memory(const Lever& lever, const Forecast& f) {
+    return (lever.memory - f.memory.peak - f.memory.overheads).si() / double{1 << 30};
+}
+
+// Beyond what the table has digits for.
+bool changes_something(const Lever& lever, const Forecast& f) {
+    return std::abs(lever.step.p50 / f.step.p50 - 1) >= 0.0005 ||
+           std::abs(more_memory(lever, f)) >= 0.005;
+}
+
 }  // namespace
 
 std::string difference_text(const Behind& behind) {
@@ -44,7 +56,6 @@ std::string difference_text(const Behind& behind) {
 }
 
 Table levers_of(const std::vector<Lever>& levers, const Forecast& f) {
-    const Bytes now = f.memory.peak + f.memory.overheads;
     Table table{"each changed alone, fastest first",
                 {{"--set", 0, true},
                  {"step"},
@@ -54,7 +65,8 @@ Table levers_of(const std::vector<Lever>& levers, const Forecast& f) {
                  {"in the framework's script", 0, true}},
                 {}};
     for (const Lever& one : levers) {
-        const double more = (one.memory - now).si() / double{1 << 30};
+        if (!changes_something(one, f)) continue;
+        const double more = more_memory(one, f);
         table.rows.push_back({{change_text(one)},
                               time_cell(one.step.p50),
                               signed_percent_cell(one.step.p50 / f.step.p50 - 1),

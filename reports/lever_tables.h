@@ -12,7 +12,7 @@
 
 namespace stepcast {
 
-// Levers beside the forecast that they change.
+// Levers beside the forecast that they change, without those whose difference has no digit here.
 Table levers_of(const std::vector<Lever>& levers, const Forecast& forecast);
 
 // "+1.2 .. +8.0 %"; "~" where the two are not distinguishable.

@@ -5,7 +5,7 @@ scripts/made-up-threads.py [--told] [BINARY]    # half a minute; prints one line
 
 A thread is what a person states (model, machine, GPUs, framework, keys), what is really so, the cause, and what he adds to the step with
 --told: a sound run, one node, utilisation, memory, clocks. Steps are simulated with what is really so and 10 % of noise. FIRST was
-written before diagnose was asked, and showed what was missing; SECOND afterwards. `step`, `rate` multiply the step; steps: single
+written before diagnose was asked, and showed what was missing; SECOND and THIRD afterwards. `step`, `rate` multiply the step; steps: single
 ones, of which some are slow.
 """
 import json
@@ -118,6 +118,34 @@ SECOND = [
      {'cluster.host.load': 3}, 'slow host', {'busy': 0.4}),
 ]
 
+THIRD = [  # of 30 November, after causes that trackers found, written before diagnose was asked
+    ('efa-sockets', ('llama2-7b', A, 32, 'fsdp', {'zero': 3, 'micro_batch': 2, 'global_batch': 64, 'seq': 4096, 'recompute': 'full'}),
+     {'cluster.link.inter.bandwidth': ('*', 0.1)}, 'network between nodes', {'one_node': True}),
+    ('p2p-disabled', ('llama3-8b', A, 4, 'torchtune', {'zero': 3, 'micro_batch': 2, 'global_batch': 64, 'seq': 4096, 'recompute': 'full'}),
+     {'cluster.link.intra.bandwidth': ('*', 0.06)}, 'PCIe inside the node|links inside the node', {'busy': 0.95}),
+    ('trainer-no-bf16', ('llama3-8b', H, 8, 'transformers', {'zero': 3, 'micro_batch': 1, 'global_batch': 64, 'seq': 2048, 'recompute': 'full'}),
+     {'dtype': 'fp32'}, 'computes in 32 bits', {'busy': 0.98}),
+    ('no-loader-workers', ('gpt2-xl', A, 8, 'transformers-trainer', {'zero': 0, 'micro_batch': 4, 'global_batch': 64, 'seq': 1024, 'recompute': 'full'}),
+     {'step': 1.8}, 'waits for data', {'busy': 0.55}),
+    ('one-hot-node', ('llama2-70b', H, 128, 'megatron-core', {'tp': 8, 'pp': 4, 'zero': 1, 'micro_batch': 1, 'global_batch': 256, 'seq': 4096, 'sequence_parallel': 'true'}),
+     {'step': 1.35}, 'one slow rank', {'elsewhere': True}),
+    ('its-counts-micro', ('llama3-8b', H, 8, 'transformers', {'zero': 3, 'micro_batch': 1, 'global_batch': 128, 'seq': 2048, 'recompute': 'full'}),
+     {'rate': 0.0625}, 'a micro-batch taken for a step', {}),
+    ('saves-every-50', ('llama3-8b', H, 64, 'torchtitan', {'zero': 3, 'micro_batch': 1, 'global_batch': 64, 'seq': 8192, 'recompute': 'full'}),
+     {'steps': 'every10'}, 'checkpoints', {'steps': True, 'slow': 8.0}),
+    ('eager-attention', ('mistral-7b', A, 8, 'transformers', {'zero': 3, 'micro_batch': 1, 'global_batch': 32, 'seq': 8192, 'recompute': 'full'}),
+     {'runtime.attention': 'plain'}, 'attention without a fused kernel', {'memory': 1}),
+    ('checkpointing-by-default', ('llama2-7b', H, 8, 'fsdp', {'zero': 3, 'micro_batch': 1, 'global_batch': 32, 'seq': 4096}),
+     {'parallelism.recompute': 'full'}, 'recompute is on', {'memory': 1}),
+    ('no-aux-loss', ('mixtral-8x7b', H, 32, 'megatron-core', {'tp': 2, 'ep': 8, 'zero': 1, 'micro_batch': 1, 'global_batch': 128, 'seq': 4096, 'sequence_parallel': 'true'}),
+     {'routing.kind': 'zipf', 'routing.skew': 1.0}, 'imbalance of experts', {'mfu': True}),
+    ('neighbour', ('llama3-8b', A, 8, 'deepspeed', {'zero': 3, 'micro_batch': 1, 'global_batch': 32, 'seq': 4096, 'recompute': 'full'}),
+     {'step': 1.9}, 'shared devices', {'busy': 1.0, 'clock': 0.97}),
+    ('z3-offload-cpu', ('llama2-13b', A, 8, 'deepspeed', {'zero': 3, 'micro_batch': 1, 'global_batch': 32, 'seq': 2048, 'recompute': 'full'}),
+     {'run.offload_optimizer': 'true'}, 'optimizer on the host', {'busy': 0.4, 'memory': 1}),
+]
+
+
 def asked(*words):
     done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, cwd=tempfile.gettempdir())
     if done.returncode:
@@ -200,7 +228,7 @@ def place(found, cause):
 
 
 def main():
-    for title, threads in (("FIRST", FIRST), ("SECOND", SECOND)):
+    for title, threads in (("FIRST", FIRST), ("SECOND", SECOND), ("THIRD", THIRD)):
         noise, right = random.Random(50), 0
         for thread in threads:
             name, stated, fault, cause, _ = thread

@@ -107,8 +107,9 @@ void take_offloaded_weights(Document& d, long stage, Translation& t) {
 
 // Tensors that stage 3 holds for longer; all are in weights (runtime/zero/config.py).
 void read_tensor_sizes(Document& d, long stage, Translation& t) {
+    // 0 is full with any tensor, as 1 is (stage3.py: _create_fp16_sub_groups, reduce buckets)
     const auto weights = [](const NamedValue& v) {
-        return fmt::format("{} weights", integer_in(v));
+        return fmt::format("{} weights", std::max(1L, integer_in(v)));
     };
     t.take(  // counted in elements, whatever their type
         "runtime.gradients.bucket", stated(d, "zero_optimization.reduce_bucket_size", t), weights,
@@ -117,8 +118,11 @@ void read_tensor_sizes(Document& d, long stage, Translation& t) {
         if (!flag_in(*v)) t.set("runtime.gradients.flat", "false", v->at);
     if (stage < 3) return;
     t.take("runtime.optimizer.part", stated(d, "zero_optimization.sub_group_size", t), weights, "");
-    t.take("runtime.reuse_distance", stated(d, "zero_optimization.stage3_max_reuse_distance", t),
-           integer_text, "");
+    // either name is taken (config_utils.py: populate_by_name)
+    const char* distance = d.states("zero_optimization.stage3_max_reuse_distance")
+                               ? "zero_optimization.stage3_max_reuse_distance"
+                               : "zero_optimization.max_reuse_distance";
+    t.take("runtime.reuse_distance", stated(d, distance, t), integer_text, "");
 }
 
 void read_zero(Document& d, Translation& t) {
@@ -214,6 +218,13 @@ Translation translate_deepspeed(Document d, long replicas) {
         t.open.push_back(
             "recompute: options are there, the switch is in the model's code; --set recompute=full "
             "if it is on, with cpu_checkpointing --set offload_activations=blocking too");
+    // runtime/pipe/module.py, engine.py: nothing of the section makes stages
+    if (std::ranges::any_of(d.values,
+                            [](const NamedValue& v) { return v.name.starts_with("pipeline."); }))
+        t.open.push_back(
+            "pipeline: its stages are those of the program's PipelineModule, whatever the file "
+            "says; --set pp=N, and --set recompute=full where activation_checkpoint_interval is "
+            "above 0");
     t.open.push_back("how many GPUs; set it with --gpus");
     leave_rest(d, t);
     return t;

@@ -355,14 +355,20 @@ const Tool& tool_named(std::string_view id) {
 
 namespace {
 
-// The model's name, a ratio of widths, and what the forecast is without. False if the key is none
-// of them.
+// The model's name, a ratio of widths, what the forecast is without, what it leaves open and which
+// of a tool's frameworks runs. False if the key is none of them.
 bool take_special(const ToolKey& key, const NamedValue* v, Translation& t) {
     if (key.key == "model") {
         if (v) take_model_name(*v, t);
     } else if (key.key == "without") {
         if (const std::string what = v ? read_value(key, *v, t) : ""; !what.empty())
             t.problem(*v, fmt::format("{}: the forecast is without {}", v->value, what));
+    } else if (key.key == "framework") {
+        if (const std::string own = v ? read_value(key, *v, t) : ""; !own.empty())
+            t.framework = own;
+    } else if (key.key == "open") {
+        const std::string what = v ? read_value(key, *v, t) : key.otherwise;
+        if (!what.empty()) t.open.push_back(what);
     } else if (key.key == "ratio") {
         if (t.find("workload.hidden"))
             t.set("workload.ffn",
@@ -423,6 +429,8 @@ Translation translate_tool(const Tool& tool, Document d, long replicas) {
     if (!t.find("workload.layers") && !t.find("workload.preset"))
         t.open.push_back(
             "layers and widths: not in this file; name a preset or a config.json with --model");
+    if (!t.find("workload.seq"))
+        t.open.emplace_back("sequence length: not stated; the model's own unless --set seq=N");
     set_aside(tool, d, t);
     leave_rest(d, t);
     return t;

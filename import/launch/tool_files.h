@@ -13,7 +13,8 @@ namespace stepcast {
 
 // One of `names` states `key`: a key of an experiment, or micro, accumulation, global, gpus, nodes,
 // gpus_per_node, model or ratio (of the inner width to the model's), without (what the forecast
-// lacks), or what trainer.cpp decides by.
+// lacks), open (a doubt: its words' or the default), framework (in place of the tool's), or what
+// trainer.cpp decides by.
 struct ToolKey {
     std::string key, as;  // as: count, flag, text or inverse (of a flag)
     // a name that ends in a dot stands for any name below it

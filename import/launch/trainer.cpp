@@ -48,6 +48,11 @@ std::size_t behind_program(const Arguments& all) {
     return std::min(module, all.size());
 }
 
+Arguments behind_accelerate(const Arguments& all) {
+    const auto at = std::ranges::find(all, "launch", &ShellArgument::text);
+    return at == all.end() ? all : Arguments(at + 1, all.end());
+}
+
 // The program by its name: run_clm of run_clm.py, sft of trl.scripts.sft and of trl sft.
 std::string name_of_program(const Arguments& all) {
     const auto end = behind_program(all);
@@ -300,7 +305,12 @@ std::vector<Document> deepspeed_file(Document& d, Translation& t) {
 void decide_deepspeed(const Decisions& what, const std::vector<Document>& files,
                       const std::string& model, Document& d, Translation& t) {
     t.framework = "deepspeed-transformers";
-    if (!files.empty()) return take_deepspeed(files.front(), what.mixed, model, t);
+    if (!files.empty()) {  // says itself what its name says where it is not there
+        std::erase_if(t.settings, [](const Setting& s) {
+            return s.key.starts_with("run.offload_") && s.key != "run.offload_activations";
+        });
+        return take_deepspeed(files.front(), what.mixed, model, t);
+    }
     // accelerate without a file of DeepSpeed's (utils/dataclasses.py: DeepSpeedPlugin)
     conclude("workload.dtype", what.is_mixed() ? what.mixed.value : "fp32", what.mixed, t);
     const auto* file = d.find_any({"deepspeed", "deepspeed_config_file"});
@@ -408,6 +418,27 @@ void name_targets(Document& d) {
                 value.value = "all-linear";
 }
 
+// Whether the scales of four bits are packed again: bitsandbytes' bnb_4bit_use_double_quant, under
+// each tool's name.
+void take_nested_scales(Document& d, Translation& t) {
+    const auto* frozen = t.find("workload.frozen");
+    const auto* nested = d.find_any({"double_quantization", "use_bnb_nested_quant",
+                                     "bnb_config_kwargs.bnb_4bit_use_double_quant"});
+    if (nested && frozen && frozen->value.starts_with("nf4"))
+        t.set("workload.frozen", flag_in(*nested) ? "nf4_double" : "nf4", nested->at);
+}
+
+// What axolotl moves to the host beside adapters is not computed again; of weights that are all
+// trained it moves what checkpoints keep (0.19, core/builders/base.py, loaders/model.py).
+void keep_offloaded(Document& d, Translation& t) {
+    const auto* moved = t.find("run.offload_activations");
+    const auto* way = d.find("activation_offloading");
+    const bool of_checkpoints = way && way->value == "hidden_states";
+    if (moved && moved->value != "none" && !of_checkpoints &&
+        t.count("workload.adapter_rank", 0) > 0)
+        t.set("parallelism.recompute", "none", std::string(moved->at));
+}
+
 // LoRA's flags count only where the tool's switch asks for adapters.
 void drop_adapters(const Tool& tool, Document& d, Translation& t) {
     const auto holds = [&](const auto& pair) {
@@ -430,7 +461,8 @@ void judge_rest(Document& d, Translation& t) {
     for (NamedValue& value : d.values) {
         if (value.used || value.null || !seen.insert(value.name).second) continue;
         const auto* last = d.find(value.name);
-        if (launch_flags().speaks_of_step(value.name) && last && !changes_nothing(last->value))
+        const auto own = value.name.substr(value.name.find_last_of('.') + 1);  // below its table
+        if (launch_flags().speaks_of_step(own) && last && !changes_nothing(last->value))
             t.problem(*last, last->value.substr(0, 40) +
                                  "; not known here, and its name is of what changes a step: the "
                                  "forecast is without it");
@@ -454,9 +486,9 @@ Translation read_values(const Tool& tool, Document d, Translation t, const Trans
     const Decisions what{decided_by("mixed", "none", t), decided_by("loaded", "bf16", t),
                          decided_by("sharding", "", t), decided_by("stage", "", t)};
     decide(what, files, o.model, d, t);
-    // trl 1.16, models/activation_offloading.py: on a stream of its own
-    if (const auto* moved = d.on("activation_offloading"))
-        t.set("run.offload_activations", "overlapped", moved->at);
+    if (t.count("workload.adapter_rank", 0) == 0) decided_by("workload.adapter_on", "", t);
+    take_nested_scales(d, t);
+    if (tool.id == "axolotl") keep_offloaded(d, t);
     take_groups(d, t);
     set_aside(tool, d, t);
     judge_rest(d, t);
@@ -504,6 +536,7 @@ bool is_trainer_launch(const ShellLaunch& launch, const std::string& path) {
             a.text == "accelerate.commands.launch")
             return true;
     }
+    if (const Tool* started = tool_started(all); started && is_of_trainer(*started)) return true;
     // a program whose flags are all in a file: train.py run.yaml
     const auto split = behind_program(all);
     const auto file = split < all.size() && is_configuration(all[split].text)
@@ -524,10 +557,15 @@ Translation translate_trainer_launch(const ShellLaunch& launch, const std::strin
     const std::string program = name_of_program(launch.arguments);
     const Tool& trl = tool_named("trl");
     const auto script = first_with(trl.programs, program, &Words::value_type::first);
-    if (!tool || !is_of_trainer(*tool) || tool->id == "accelerate" || tool->id == "trainer")
-        tool = script ? &trl : &tool_named("trainer");
+    const auto has_defaults = [](const Tool* t) {
+        return t && is_of_trainer(*t) && t->id != "accelerate" && t->id != "trainer";
+    };
+    // the file of its own may not be there
+    if (const Tool* started = tool_started(behind_accelerate(launch.arguments));
+        !has_defaults(tool))
+        tool = has_defaults(started) ? started : script ? &trl : &tool_named("trainer");
     t = read_program(*tool, std::move(d), std::move(t), options);
-    if (tool == &trl && !script->second.empty())
+    if (tool == &trl && script && !script->second.empty())
         add_line(t.problems, "{} ({}): the forecast is without {}", program,
                  launch.arguments.front().at, script->second);
     return t;

@@ -46,7 +46,8 @@ struct RecordedRun {
     // bytes of the rank that uses most, allocated (or what the log calls memory) and reserved; 0 =
     // not stated
     double memory = 0, reserved = 0;
-    double tokens_per_s = 0;  // of each GPU, the median over steady steps; 0 = not stated
+    // of each GPU, and of all: medians over steady steps; 0 = not stated
+    double tokens_per_s = 0, samples_per_s = 0;
 };
 
 bool is_input(const Sample& s) {
@@ -65,6 +66,7 @@ void take(RecordedRun& run, const Sample& s) {
     if (s.unit == "B" && s.phase == "memory_reserved")
         run.reserved = std::max(run.reserved, s.value);
     if (s.phase == "tokens_per_s" && s.rank == -1 && s.step < 0) run.tokens_per_s = s.value;
+    if (s.phase == "samples_per_s" && s.rank == -1 && s.step < 0) run.samples_per_s = s.value;
     if (s.unit != "s") return;
     if (s.phase == "step" && s.rank == -1) run.step_rows[s.step] = row_hash(s);
     const PhaseId id{s.phase, s.rank};
@@ -182,11 +184,17 @@ Experiment base_of(const std::string& preset, const std::string& cluster) {
                       ": names no machine; expected --cluster NAME (stepcast list presets)");
 }
 
-// The step of a log that states rates alone, in tokens of each GPU, by the tokens that the
-// experiment gives a GPU.
+// The step of a log that states rates alone: in tokens of each GPU, by the tokens that the
+// experiment gives a GPU, or in sequences of all, by its batch.
 std::optional<Seconds> step_of_rate(const RecordedRun& run, const Experiment& e,
                                     std::vector<std::string>& assumptions) {
-    if (run.tokens_per_s <= 0) return std::nullopt;
+    if (run.tokens_per_s <= 0 && run.samples_per_s <= 0) return std::nullopt;
+    if (const int batch = sequences_of_step(e.parallelism); run.tokens_per_s <= 0) {
+        assumptions.push_back(fmt::format(
+            "the log has sequences/s alone: its step is that of the experiment's batch of {}",
+            batch));
+        return Seconds(real(batch) / run.samples_per_s);
+    }
     const double tokens = real(sequences_of_step(e.parallelism)) * real(e.workload.seq) /
                           real(ranks_of_all(e.parallelism));
     assumptions.push_back(fmt::format(

@@ -46,8 +46,11 @@ int flat_buckets(const Experiment& e) {
 
 std::vector<double> update_pieces(const Experiment& e, double part) {
     const Bytes element = size_of(trained_gradients(e));
-    const double most =
-        e.parallelism.zero == 3 ? e.runtime.optimizer.part.bytes(element) / element : part;
+    // a group has at least one tensor, of which a layer has some ten
+    const double tensor = part / (10 * real(e.workload.layers));
+    const double most = e.parallelism.zero == 3
+                            ? std::max(tensor, e.runtime.optimizer.part.bytes(element) / element)
+                            : part;
     std::vector<double> pieces;
     for (double left = part; left > 0; left -= pieces.back())
         pieces.push_back(most > 0 ? std::min(left, most) : left);

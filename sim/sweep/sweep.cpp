@@ -179,13 +179,26 @@ std::string most_frequent(const Reasons& counts) {
     return text;
 }
 
+// "pp = 3 does not divide 8 GPUs; ", of the first degree of which no value does; "" if each has
+// one.
+std::string no_divisor(const SweepBase& base) {
+    const int ranks = rank_count(base.experiment.cluster);
+    const auto divides = [&](int value) { return value > 0 && ranks % value == 0; };
+    for (const SplitKey key : {SplitKey::tp, SplitKey::cp, SplitKey::pp})
+        if (const auto& values = base.values.at(as_index(key));
+            !values.empty() && std::ranges::none_of(values, divides))
+            return fmt::format("{} = {} does not divide {} GPUs; ", to_string(key),
+                               fmt::join(values, ", "), ranks);
+    return "";
+}
+
 void check_found(const SweepSpace& space, const SweepSearch& search) {
     const Screened& s = search.screened();
     if (s.legal == 0)
         throw ConfigError(
-            fmt::format("sweep: none of {} configurations is legal: {}; expected other values, "
+            fmt::format("sweep: none of {} configurations is legal: {}{}; expected other values, "
                         "--vary parallelism.dp=rest, or --vary parallelism=all",
-                        space.point_count(), most_frequent(s.illegal)));
+                        space.point_count(), no_divisor(space.base(0)), most_frequent(s.illegal)));
     if (search.simulated().empty())
         throw ConfigError(fmt::format(
             "sweep: none of {} legal configurations is feasible: {}; expected a larger space "

@@ -73,6 +73,9 @@ grep -q '"name": "network between nodes"' .stdout && fail "a cause that was rule
 run 0 diagnose rows.csv:short
 run 0 diagnose a.toml --measured 4s --rank-times 1s,1s,1s,2s
 stdout_has "one slow rank"
+stdout_has "4 of 16 ranks"
+run 1 diagnose a.toml --measured 4s --rank-times "$(printf '1s,%.0s' {1..16})2s"
+stderr_has "17 times of 16 ranks"
 run 0 diagnose a.toml --measured 4s --seen busy=45% --seen passes=1.7s --seen memory=60GiB --seen clock=95%
 stdout_has "utilisation: 45 % of the time"
 run 0 diagnose a.toml --measured 4s --seen bus_bandwidth=5GB/s
@@ -100,6 +103,11 @@ for rate in 400TFLOP/s 0.4PFLOPS; do
     cp .stdout "rate-${rate%%[A-Z]*}"
 done
 cmp -s rate-400 rate-0.4 || fail "400 TFLOP/s are not 0.4 PFLOP/s"
+# 64 sequences at 16 a second, over 16 GPUs one each; what a person calls a second
+for rate in "16 samples/s" "1 samples/sec/gpu" "4 sec/it" "4000 ms/step" "0.25 steps/s" "4 s"; do
+    run 0 diagnose a.toml --measured "$rate"
+    stdout_has "measured 4000.0 ms"
+done
 refused '38%MFU' -- diagnose a.toml --measured 38MFU
 refused '410TFLOP/s' -- diagnose a.toml --measured 400GFLOP/s
 refused '4.31s/it' -- diagnose a.toml --measured 38
@@ -127,6 +135,31 @@ for step in $(seq 10 10 90); do
     echo "[rank0]:step: $step  loss: 7.7  memory: 44.00GiB(46%)  tps: 8,192  tflops: 95.5  mfu: 9.6%"
 done >rates.log
 run 0 diagnose a.toml --log rates.log
+stdout_has "measured 2000.0 ms"
+
+# Beside a log the run may be all that simulate takes, and --set counts: 32 x 4096 tokens over 8 GPUs at 8192 tokens/s are 2 s, twice as
+# many sequences 4 s.
+asked="--cluster H100 --gpus 8 --set seq=4096 --set global_batch=32 --log rates.log"
+run 0 diagnose llama3-8b $asked
+stdout_has "measured 2000.0 ms"
+run 0 diagnose llama3-8b $asked --set global_batch=64
+stdout_has "measured 4000.0 ms"
+cat >launch.sh <<'SH'
+torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 1024 --num-attention-heads 16 --seq-length 4096 \
+    --max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 32 --bf16 --vocab-size 50304
+SH
+run 0 diagnose launch.sh --cluster H100 --log rates.log
+stdout_has "measured 2000.0 ms"
+run 0 diagnose launch.sh --cluster H100 --measured 2s
+stdout_has "measured 2000.0 ms"
+run 0 compare rates.log --model launch.sh --cluster H100
+stdout_has "2000.0 ms"
+
+# DeepSpeed's own line: 32 sequences at 16 a second are 2 s.
+for step in $(seq 10 10 120); do
+    echo "[2024-05-01 10:00:00,001] [INFO] [timer.py:260:stop] epoch=0/micro_step=$step/global_step=$step, RunningAvgSamplesPerSec=15.9, CurrSamplesPerSec=16.0, MemAllocated=22.51GB, MaxMemAllocated=41.20GB"
+done >samples.log
+run 0 diagnose launch.sh --cluster H100 --log samples.log
 stdout_has "measured 2000.0 ms"
 
 # A log of another run than the configuration's, and two answers to what the step is.
@@ -206,6 +239,7 @@ refused 'a.toml' 'neither a PyTorch' -- diagnose a.toml --measured 4s --profile 
 # Levers: the difference with its interval, the flag of the framework's script, rates of the machine by name.
 levers="simulate llama3-8b --cluster H100 --gpus 16 --set seq=4096 --set global_batch=32 --set recompute=selective --set zero=1 --levers"
 run 0 $levers --framework megatron-core
+grep -q '[+-]0\.0 %.*[+-]0\.00 GiB' .stdout && fail "levers that change nothing are shown"
 stdout_has "drop --recompute-granularity"
 stdout_has "--tensor-model-parallel-size 2"
 stdout_has "hardware: NICs, twice the rate"

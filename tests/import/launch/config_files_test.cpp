@@ -491,8 +491,6 @@ const std::vector<ToolFile> tool_files{
      {{"workload.preset", "llama3-8b"},
       {"workload.seq", "77"},
       {"parallelism.micro_batch", "5"},
-      {"runtime.kernels", "fused"},
-      {"runtime.loss.fused", "true"},
       {"parallelism.recompute", "none"}}},
     {"accelerate",
      "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nmixed_precision: "

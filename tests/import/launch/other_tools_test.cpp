@@ -320,4 +320,13 @@ TEST_CASE("torchtune's LoRA builders train adapters also where no rank is stated
     check_values(read("lora_llama3_8b\n"),
                  {{"workload.adapter_rank", "8"}, {"workload.preset", "llama3-8b"}});
     check_values(read("lora_llama3_8b\n  lora_rank: 64\n"), {{"workload.adapter_rank", "64"}});
+    check_values(read("lora_llama3_8b\n  quantize_base: true\n"),
+                 {{"workload.frozen", "nf4_double"}});
+    check_values(read("lora_llama3_8b\n  quantize_base: false\n"), {{"workload.frozen", ""}});
+    // full_finetune_distributed.py: compile False
+    CHECK(read("llama3_8b\n").framework == "torchtune-eager");
+    CHECK(read("llama3_8b\ncompile: false\n").framework == "torchtune-eager");
+    CHECK(read("llama3_8b\ncompile: true\n").framework == "torchtune");
+    CHECK_THAT(lines(read("llama3_8b\nac_mode: selective\nac_option: 2\n").problems),
+               Contains("its choice of layers"));
 }

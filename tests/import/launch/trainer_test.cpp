@@ -1,6 +1,7 @@
 // Launches of programs on Hugging Face's Trainer and of accelerate, and the files that they name.
 
 #include <filesystem>
+#include <tuple>
 
 #include <catch2/catch.hpp>
 
@@ -8,6 +9,7 @@
 #include "import/launch/translate.h"
 #include "import/launch/translation.h"
 #include "measured/read.h"
+#include "model/base/text_search.h"
 #include "model/experiment.h"
 #include "tests/import/launch/told.h"
 #include "tests/model/files.h"
@@ -178,6 +180,12 @@ TEST_CASE("sizes of DeepSpeed's tensors are read, under stage 3 those of its upd
                          {"runtime.reuse_distance", "50000000"},
                          {"runtime.gradients.flat", "false"}});
     check_runs(third);
+    at.folder.write("z.json", R"({"bf16": {"enabled": true}, "zero_optimization": {"stage": 3,
+ "sub_group_size": 0, "reduce_bucket_size": 0, "max_reuse_distance": 7}})");  // full with any
+                                                                              // tensor
+    check_values(
+        at.read("deepspeed --num_gpus 8 train.py --deepspeed z.json --bf16" + model),
+        {{"runtime.optimizer.part", "1 weights"}, {"runtime.gradients.bucket", "1 weights"}});
     const auto second = values(2);
     CHECK(value(second, "runtime.gradients.flat") == "false");
     CHECK_FALSE(second.find("runtime.optimizer.part"));
@@ -395,6 +403,27 @@ TEST_CASE("QLoRA's frozen weights in four bits are read from each tool") {
     CHECK_THAT(lines(eight.problems), Contains("load_in_8bit"));
 }
 
+// bitsandbytes' second packing under each tool's own name; beside nothing packed it says nothing.
+TEST_CASE("whether the scales of four bits are packed again is read from each tool") {
+    const Launch at;
+    const auto read = [&](const std::string& text) {
+        return value(translate(at.folder.write("q.yaml", text), {}), "workload.frozen");
+    };
+    const std::string name = "meta-llama/Llama-3.1-8B\n",
+                      factory = "model_name_or_path: " + name +
+                                "stage: sft\ncutoff_len: 2048\ndouble_quantization: ",
+                      axolotl = "base_model: " + name +
+                                "sequence_len: 2048\nadapter: qlora\nlora_r: 8\nload_in_4bit: "
+                                "true\nbnb_config_kwargs:\n  bnb_4bit_use_double_quant: ";
+    CHECK(read(factory + "false\nquantization_bit: 4\n") == "nf4");
+    CHECK(read(factory + "true\nquantization_bit: 4\n") == "nf4_double");
+    CHECK(read(factory + "false\n").empty());
+    CHECK(read(axolotl + "false\n") == "nf4");
+    CHECK(read(axolotl + "true\n") == "nf4_double");
+    CHECK(value(at.read("trl sft --use_peft --load_in_4bit --use_bnb_nested_quant" + model),
+                "workload.frozen") == "nf4_double");
+}
+
 // transformers 5.24, accelerate 1.15: what has no section is switched on by the launch, what
 // contradicts it stops.
 TEST_CASE("the launch's precision holds where DeepSpeed's file has no section for it") {
@@ -469,6 +498,106 @@ TEST_CASE("adapters are those of the tool's switch") {
     CHECK(value(at.read(trl + " --use_peft"), "workload.adapter_rank") == "32");
 }
 
+// axolotl 0.19: TRL's hooks move what layers keep; adapters' layers are not computed again then,
+// layers that are all trained are, and "legacy" waits for the copies.
+TEST_CASE("what axolotl moves to the host is computed again only where all weights are trained") {
+    const Launch at;
+    const auto read = [&](const std::string& more) {
+        return translate(at.folder.write("a.yml",
+                                         "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 2048\n"
+                                         "micro_batch_size: 1\ngradient_checkpointing: true\n" +
+                                             more),
+                         {});
+    };
+    const std::string lora = "adapter: lora\nlora_r: 16\nactivation_offloading: ";
+    for (const auto& [more, again, moved] :
+         {std::tuple(lora + "true\n", "none", "overlapped"),
+          std::tuple(lora + "legacy\n", "none", "blocking"),
+          std::tuple(lora + "hidden_states\n", "full", "overlapped"),
+          std::tuple(lora + "false\n", "full", "none"),
+          std::tuple(std::string("activation_offloading: legacy\n"), "full", "blocking")}) {
+        CAPTURE(more);
+        check_values(read(more),
+                     {{"parallelism.recompute", again}, {"run.offload_activations", moved}});
+    }
+    CHECK_THAT(lines(read(lora + "disk\n").problems), Contains("disk: the forecast is without"));
+    check_values(read("attn_implementation: sdpa\ntorch_compile: true\n"),
+                 {{"runtime.attention", "flash"}, {"runtime.kernels", "fused"}});
+    check_values(read("flash_attention: true\n"), {{"runtime.attention", "flash2"}});
+    CHECK_THAT(lines(read("plugins:\n  - axolotl.integrations.cut_cross_entropy."
+                          "CutCrossEntropyPlugin\n")
+                         .problems),
+               Contains("without a loss that keeps no logits"));
+}
+
+// Each tool pads a batch to its longest sequence unless it packs them; LLaMA-Factory packs where
+// it pretrains.
+TEST_CASE("sequences that are not packed are a doubt, whatever tool trains on them") {
+    const Launch at;
+    const auto doubts = [&](const std::string& text) {
+        const auto t = translate(at.folder.write("p.yaml", text), {});
+        return has(lines(t.open), "a batch of others has that of its longest");
+    };
+    const std::string ax = "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 2048\n",
+                      lf = "model_name_or_path: meta-llama/Llama-3.1-8B\ncutoff_len: 2048\n",
+                      tune =
+                          "model:\n  _component_: torchtune.models.llama3.llama3_8b\nbatch_size: "
+                          "2\ntokenizer:\n  _component_: x\n";
+    CHECK(doubts(ax));
+    CHECK(doubts(ax + "sample_packing: false\n"));
+    CHECK_FALSE(doubts(ax + "sample_packing: true\n"));
+    CHECK(doubts(lf + "stage: sft\n"));
+    CHECK_FALSE(doubts(lf + "stage: pt\n"));
+    CHECK(doubts(lf + "stage: pt\npacking: false\n"));
+    CHECK_FALSE(doubts(lf + "stage: sft\nneat_packing: true\n"));
+    CHECK(doubts(tune));
+    CHECK_FALSE(doubts(tune + "dataset:\n  packed: true\n"));
+    CHECK_THAT(lines(translate(at.folder.write("p.yaml", tune), {}).open),
+               Contains("sequence length: not stated"));
+}
+
+// fms-hf-tuning's jobs have accelerate's flags in a table: nothing of it is read, and it is said.
+TEST_CASE("names in tables that nobody reads are problems if they are of what changes a step") {
+    const Launch at;
+    const auto t = translate(at.folder.write("job.json",
+                                             R"({"model_name_or_path": "meta-llama/Llama-3.1-8B",
+ "per_device_train_batch_size": 4, "accelerate_launch_args": {"fsdp_sharding_strategy": 1,
+ "main_process_port": 1234}})"),
+                             {});
+    CHECK_THAT(lines(t.problems), Contains("accelerate_launch_args.fsdp_sharding_strategy ("));
+    CHECK_THAT(lines(t.problems), !Contains("port"));
+}
+
+// What they take for granted is theirs whether or not the file is there.
+TEST_CASE("a launch whose file is not there has its own tool's defaults") {
+    const Launch at;
+    for (const auto& [line, tool] :
+         {std::pair("llamafactory-cli train gone.yaml", "LLaMA-Factory"),
+          {"axolotl train gone.yml", "axolotl"},
+          {"accelerate launch -m axolotl.cli.train gone.yml", "axolotl"}}) {
+        const auto t = at.read(line);
+        CAPTURE(line);
+        CHECK(t.format == tool);
+        CHECK_THAT(lines(t.open), Contains("is not there"));
+    }
+}
+
+// finetuning_args.py: lora_target all; it says nothing where no adapters are trained.
+TEST_CASE("LLaMA-Factory's adapters are at all linear layers unless told") {
+    const Launch at;
+    const auto on = [&](const std::string& more) {
+        return value(translate(at.folder.write("l.yaml",
+                                               "model_name_or_path: meta-llama/Llama-3.1-8B\n"
+                                               "stage: sft\ncutoff_len: 2048\n" +
+                                                   more),
+                               {}),
+                     "workload.adapter_on");
+    };
+    CHECK(on("finetuning_type: lora\n") == "linear");
+    CHECK(on("lora_target: q_proj,v_proj\n") == "attention");
+    CHECK(on("finetuning_type: full\n").empty());
+}
+
 // LLaMA-Factory's own files by their names; TRL computes layers again unless told, whatever
 // accelerate's file says of its own checkpoints.
 TEST_CASE("what a file's name says of offload, and whose checkpoints are off") {
@@ -488,6 +617,24 @@ TEST_CASE("what a file's name says of offload, and whose checkpoints are off") {
                                                         {"run.offload_optimizer", "true"},
                                                         {"run.offload_parameters", ""}});
     check_values(factory("ds_z3_config.json"), {{"run.offload_optimizer", ""}});
+    const auto axolotl = [&](const std::string& file) {
+        return translate(at.folder.write("ax.yml",
+                                         "base_model: meta-llama/Llama-3.1-8B\nsequence_len: "
+                                         "2048\ndeepspeed: deepspeed_configs/" +
+                                             file + "\n"),
+                         {});
+    };
+    check_values(axolotl("zero2.json"), {{"parallelism.zero", "2"},
+                                         {"run.offload_optimizer", "true"},
+                                         {"run.offload_parameters", ""}});
+    check_values(axolotl("zero3_bf16_cpuoffload_all.json"), {{"parallelism.zero", "3"},
+                                                             {"run.offload_optimizer", "true"},
+                                                             {"run.offload_parameters", "true"}});
+    check_values(axolotl("zero3_bf16.json"), {{"run.offload_optimizer", ""}});
+    // a file that is there says itself that it does not
+    std::filesystem::create_directory(at.folder.path() + "/deepspeed_configs");
+    at.folder.write("deepspeed_configs/zero2.json", R"({"zero_optimization": {"stage": 2}})");
+    check_values(axolotl("zero2.json"), {{"parallelism.zero", "2"}, {"run.offload_optimizer", ""}});
     for (const auto& [own, again] : {std::pair{"true", "full"}, {"false", "full"}}) {
         at.folder.write("acc.yaml", std::string("distributed_type: FSDP\nnum_processes: 8\n"
                                                 "mixed_precision: bf16\nfsdp_config:\n  "

@@ -271,7 +271,8 @@ TEST_CASE("what is ranked by memory is not behind in time") {
 TEST_CASE("a sweep that can have no answer says why") {
     const Experiment e = eight_ranks(small_gpt());
     CHECK_THROWS_WITH(sweep(asked(e, {"parallelism.tp=3,5"})),
-                      Catch::Contains("none of 2 configurations is legal") &&
+                      Catch::Contains("none of 2 configurations is legal: tp = 3, 5 does not "
+                                      "divide 8 GPUs; ") &&
                           Catch::Contains("is not the number of ranks (2)"));
     CHECK_THROWS_WITH(sweep(asked(e, {"parallelism=all"}, {"step < 1 ns"})),
                       Catch::Contains("is feasible: not step < 1 ns"));
