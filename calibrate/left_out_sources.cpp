@@ -141,7 +141,8 @@ std::vector<ScatterRow> with_unseen(const std::vector<ScatterRow>& shipped,
     std::vector<ScatterRow> found;
     for (const ScatterRow& row : shipped)
         if (!of_others(row.what.circumstances)) found.push_back(row);
-    for (const UnseenRow& u : unseen) found.push_back(u.row);
+    for (const UnseenRow& u : unseen)  // a user's own steps stand above
+        if (of_others(u.row.what.circumstances)) found.push_back(u.row);
     return found;
 }
 
