@@ -136,6 +136,16 @@ std::vector<UnseenRow> rows_of_unseen(const std::vector<std::string>& measuremen
     return found;
 }
 
+std::vector<ScatterRow> with_unseen(const std::vector<ScatterRow>& shipped,
+                                    const std::vector<UnseenRow>& unseen) {
+    std::vector<ScatterRow> found;
+    for (const ScatterRow& row : shipped)
+        if (!of_others(row.what.circumstances)) found.push_back(row);
+    for (const UnseenRow& u : unseen)  // a user's own steps stand above
+        if (of_others(u.row.what.circumstances)) found.push_back(u.row);
+    return found;
+}
+
 std::vector<LeftOutRow> left_out_rows(const std::vector<ScatterRow>& shipped,
                                       const std::vector<UnseenRow>& unseen) {
     std::map<std::string, ScatterTable> without;
@@ -144,10 +154,11 @@ std::vector<LeftOutRow> left_out_rows(const std::vector<ScatterRow>& shipped,
         throw ConfigError(
             "--cross-validate source: the rows have one source only; expected two "
             "or more");
+    const std::vector<ScatterRow> all = with_unseen(shipped, unseen);
     for (auto& [source, table] : without) {
         std::vector<bool> used;
-        for (const ScatterRow& row : shipped) used.push_back(row.what.source != source);
-        table = fit_scatter(shipped, used);
+        for (const ScatterRow& row : all) used.push_back(row.what.source != source);
+        table = fit_scatter(all, used);
     }
     std::vector<LeftOutRow> found;
     for (const auto& [row, kind] : unseen) {

@@ -20,6 +20,11 @@ std::vector<UnseenRow> rows_of_unseen(const std::vector<std::string>& measuremen
                                       const std::vector<ScatterRow>& shipped,
                                       const Progress& progress = {});
 
+// What a table of widths is fitted to: of `shipped` the recipes, in their own software, and every
+// source as if it were unknown.
+std::vector<ScatterRow> with_unseen(const std::vector<ScatterRow>& shipped,
+                                    const std::vector<UnseenRow>& unseen);
+
 // Such a row beside its forecast, whose interval is by widths of the other sources. Its evidence is
 // `unseen`, or `fitted` where a parameter of its device was fitted to it: those stay as shipped.
 struct LeftOutRow {

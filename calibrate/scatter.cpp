@@ -79,17 +79,23 @@ std::vector<Weighted> weighted(const Rows& rows, const Kind& kind) {
     return found;
 }
 
-// The width that leaves a tenth of the weight beyond it.
-double width_of(const std::vector<Weighted>& rows, bool slower) {
+double& end_in(Scatter& s, bool slower) { return slower ? s.slower : s.faster; }
+
+// The width that, in squares with what a row has otherwise, leaves a tenth of the weight beyond it.
+template <class Otherwise>
+double width_of(const std::vector<Weighted>& rows, bool slower, const Otherwise& otherwise) {
     return least_width(tail, [&](double width) {
         double all = 0, beyond = 0;
         for (const Weighted& r : rows) {
-            const double end = end_of(*r.row, width, slower);
+            const double end = end_of(*r.row, std::hypot(width, otherwise(*r.row)), slower);
             all += r.weight;
             if (slower ? r.row->off > end : r.row->off < end) beyond += r.weight;
         }
         return beyond / all;
     });
+}
+double width_of(const std::vector<Weighted>& rows, bool slower) {
+    return width_of(rows, slower, [](const ScatterRow&) { return 0.0; });
 }
 
 std::string source_of(const ScatterRow& row) { return row.what.source; }
@@ -106,32 +112,72 @@ double for_next_source(double width, std::size_t sources) {
     return width * student_p90(real(sources)) / p90_of_normal;
 }
 
-// No narrower than the medians of recipes' frameworks lie apart.
-ClassScatter scatter_of_class(const std::string& name, const Rows& of, const Scatter& least) {
-    const std::vector<Weighted> rows = weighted(of, source_of);
+std::size_t sources_of(const Rows& rows) {
     std::set<std::string> sources;
-    for (const ScatterRow* row : of) sources.insert(source_of(*row));
+    for (const ScatterRow* row : rows) sources.insert(source_of(*row));
+    return sources.size();
+}
+
+// Of the rows without a trait, if there are any. No narrower than the medians of recipes'
+// frameworks lie apart.
+ClassScatter scatter_of_class(const std::string& name, const Rows& of, const Scatter& least) {
+    Rows plain;
+    for (const ScatterRow* row : of)
+        if (traits_of(row->what.experiment).empty()) plain.push_back(row);
+    const Rows& read = plain.empty() ? of : plain;
+    const std::vector<Weighted> rows = weighted(read, source_of);
     const auto end = [&](bool slower, double at_least) {
-        return std::max(at_least, for_next_source(width_of(rows, slower), sources.size()));
+        return std::max(at_least, for_next_source(width_of(rows, slower), sources_of(read)));
     };
     return {name,
             as_int(of.size()),
-            as_int(sources.size()),
+            as_int(sources_of(of)),
             {end(false, least.faster), end(true, least.slower)}};
 }
 
+// What each trait adds to the classes of its rows, beside their other traits: each in turn, three
+// times, after which none of them moves.
+void fit_traits(const std::map<std::string, Rows>& by_trait, ScatterTable& table) {
+    constexpr int turns = 3;
+    for (const auto& [name, of] : by_trait)
+        table.traits.push_back({name, as_int(of.size()), as_int(sources_of(of)), {}});
+    for (int turn = 0; turn < turns; ++turn)
+        for (ClassScatter& trait : table.traits) {
+            const Rows& of = by_trait.at(trait.name);
+            trait.scatter = {};
+            Scatter width;
+            for (const bool slower : {false, true}) {
+                std::map<const ScatterRow*, double> others;
+                for (const ScatterRow* row : of) {
+                    Scatter by =
+                        class_of(table, row->what.experiment, row->what.circumstances)->scatter;
+                    others[row] = end_in(by, slower);
+                }
+                const double found = width_of(weighted(of, source_of), slower,
+                                              [&](const ScatterRow& r) { return others.at(&r); });
+                end_in(width, slower) = for_next_source(found, sources_of(of));
+            }
+            trait.scatter = width;
+        }
+}
+
 // Rows with a known cause are no evidence of how far the next one is off.
-std::vector<ClassScatter> classes_of(const std::vector<ScatterRow>& rows,
-                                     const std::vector<bool>& used, const Scatter& least) {
-    std::map<std::string, Rows> by_class;
-    for (const std::size_t i : indices_of(rows))
-        if (used[i] && of_others(rows[i].what.circumstances) && rows[i].what.circumstances.evidence)
-            by_class[class_name(rows[i].what.experiment, rows[i].what.circumstances)].push_back(
-                &rows[i]);
-    by_class.erase("");
-    std::vector<ClassScatter> found;
-    for (const auto& [name, of] : by_class) found.push_back(scatter_of_class(name, of, least));
-    return found;
+void fit_classes(const std::vector<ScatterRow>& rows, const std::vector<bool>& used,
+                 ScatterTable& table) {
+    std::map<std::string, Rows> by_class, by_trait;
+    for (const std::size_t i : indices_of(rows)) {
+        const Case& what = rows[i].what;
+        const std::string name = class_name(what.experiment, what.circumstances);
+        if (!used[i] || !of_others(what.circumstances) || !what.circumstances.evidence ||
+            name.empty())
+            continue;
+        by_class[name].push_back(&rows[i]);
+        for (const std::string& trait : traits_of(what.experiment))
+            by_trait[trait].push_back(&rows[i]);
+    }
+    for (const auto& [name, of] : by_class)
+        table.classes.push_back(scatter_of_class(name, of, table.frameworks));
+    fit_traits(by_trait, table);
 }
 
 int blocks_in(const Rows& rows) {
@@ -288,7 +334,7 @@ ScatterTable fit_scatter(const std::vector<ScatterRow>& rows, const std::vector<
         table.frameworks = {std::max(0.0, -quantile(medians, tail)),
                             std::max(0.0, quantile(medians, 1 - tail))};
     table.pairs = pair_scatter(pairs_of(rows, used));
-    table.classes = classes_of(rows, used, table.frameworks);
+    fit_classes(rows, used, table);
     table.few_shot = shipped_scatter().few_shot;  // calibrate_few_shot_widths()
     table.network = shipped_scatter().network;    // set by hand, as the next two
     table.memory = shipped_scatter().memory;
@@ -299,7 +345,7 @@ ScatterTable fit_scatter(const std::vector<ScatterRow>& rows, const std::vector<
 Interval interval_by(const ScatterTable& table, const ScatterRow& row) {
     Doubts doubts = row.forecast.doubts;
     const Experiment& e = row.what.experiment;
-    const ClassScatter* const others = class_of(table, e, row.what.circumstances);
+    const std::optional<ClassScatter> others = class_of(table, e, row.what.circumstances);
     const Scatter scatter = others ? others->scatter : scatter_of(table, e.framework, e.cluster);
     doubts.faster = scatter.faster;
     doubts.slower = scatter.slower;
@@ -323,7 +369,9 @@ std::vector<BlockErrors> leave_out_scatter(const std::vector<ScatterRow>& rows, 
 std::string calibrate_scatter(const std::vector<std::string>& measurements, const std::string& out,
                               const std::string& date, const Progress& progress) {
     const std::vector<ScatterRow> rows = scatter_rows(measurements, progress);
-    ScatterTable table = fit_scatter(rows, std::vector<bool>(rows.size(), true));
+    const std::vector<ScatterRow> all =
+        with_unseen(rows, rows_of_unseen(measurements, rows, progress));
+    ScatterTable table = fit_scatter(all, std::vector<bool>(all.size(), true));
     table.date = date;
     for (const std::string& path : measurements)
         if (!holds_kernels(path))

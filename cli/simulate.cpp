@@ -109,11 +109,11 @@ void read_measured(const Options& options, SimulateQuestion& question) {
         throw ConfigError("--save: keeps measured steps; expected --measured as well");
 }
 
-// What those took who followed no recipe.
+// What steps took whose source was left out.
 std::string note_of_others(const ClassScatter& others, const Forecast& f) {
     const auto of = [&](double log) { return std::exp(log) * f.step.p50.si(); };
     return fmt::format(
-        "steps that follow no published recipe (benchmark setup): {:.4g} .. {:.4g} s ({} steps of "
+        "steps of sources that nothing had read (benchmark setup): {:.4g} .. {:.4g} s ({} steps of "
         "{} sources); p50 is a recipe's, --tuned also its p10 .. p90; --measured narrows most",
         of(-others.scatter.faster), of(others.scatter.slower), others.rows, others.sources);
 }
@@ -126,7 +126,7 @@ Prediction predict_as(const SimulateQuestion& question, const Experiment& e) {
     Prediction found = predict_step(run_of(question, e));
     if (question.tuned) return found;
     if (e.workload.kind != Workload::Kind::transformer) return found;
-    if (const ClassScatter* const others = class_of(shipped_scatter(), e, {}))
+    if (const auto others = class_of(shipped_scatter(), e, {}))
         found.forecast.notes.push_back(remark(note_of_others(*others, found.forecast)));
     return found;
 }

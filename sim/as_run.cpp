@@ -1,6 +1,7 @@
 #include "sim/as_run.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -10,6 +11,7 @@
 #include "model/input/check_experiment.h"
 #include "model/input/split_rules.h"
 #include "model/step.h"
+#include "sim/calibration.h"
 #include "sim/costs/costs.h"
 #include "sim/engine/simulate.h"
 
@@ -131,9 +133,27 @@ std::string class_name(const Experiment& e, const Circumstances& c) {
     return std::ranges::count(shipped_scatter().untuned, framework) > 0 ? "untuned" : "named";
 }
 
-const ClassScatter* class_of(const ScatterTable& table, const Experiment& e,
-                             const Circumstances& c) {
-    return first_with(table.classes, class_name(e, c), &ClassScatter::name);
+std::vector<std::string> traits_of(const Experiment& e) {
+    std::vector<std::string> found;
+    if (e.workload.moe.experts > 0) found.emplace_back("experts");
+    if (is_narrow(e.workload.dtype)) found.emplace_back("narrow");
+    const std::vector<KindCalibration> kinds = calibrations_of(e.cluster);
+    if (first_with(kinds, "steps", &KindCalibration::kind)->determined == 0)
+        found.emplace_back("device");
+    return found;
+}
+
+std::optional<ClassScatter> class_of(const ScatterTable& table, const Experiment& e,
+                                     const Circumstances& c) {
+    const ClassScatter* const of = first_with(table.classes, class_name(e, c), &ClassScatter::name);
+    if (!of) return std::nullopt;
+    ClassScatter found = *of;
+    for (const std::string& name : traits_of(e))
+        if (const auto trait = first_with(table.traits, name, &ClassScatter::name)) {
+            found.scatter.faster = std::hypot(found.scatter.faster, trait->scatter.faster);
+            found.scatter.slower = std::hypot(found.scatter.slower, trait->scatter.slower);
+        }
+    return found;
 }
 
 }  // namespace stepcast

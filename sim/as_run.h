@@ -61,9 +61,13 @@ AsRun as_run(const Experiment& experiment, const Circumstances& circumstances);
 // steps, else who ran them; "" where class_of() has none.
 std::string class_name(const Experiment& experiment, const Circumstances& circumstances);
 
-// The class of these steps in the table; null for recipes, for a framework that was fitted to the
-// user's own steps, and where no framework is.
-const ClassScatter* class_of(const ScatterTable& table, const Experiment& experiment,
-                             const Circumstances& circumstances);
+// What of a step makes its forecast less sure, whoever ran it: "experts", "narrow" (products in 8
+// bits or fewer), "device" (no rate of whole steps was fitted on it).
+std::vector<std::string> traits_of(const Experiment& experiment);
+
+// The class of these steps in the table, as wide as their traits make it; none for recipes, for a
+// framework that was fitted to the user's own steps, and where no framework is.
+std::optional<ClassScatter> class_of(const ScatterTable& table, const Experiment& experiment,
+                                     const Circumstances& circumstances);
 
 }  // namespace stepcast

@@ -83,6 +83,13 @@ void rescale(double factor, Forecast& f) {
     }
 }
 
+// What is known of a step cannot make it less sure: the way to an end by the user's own steps, or,
+// if that is shorter, as it was before them. That of the draws is added later.
+double no_wider(const Narrowed& n, double before, double draws) {
+    return std::min(p90_of_normal * n.deviation,
+                    std::sqrt(std::max(0.0, before * before - draws * draws)));
+}
+
 std::string note_of(const Narrowed& n, std::size_t steps) {
     const auto percent = [](double log) { return fmt::format("{:+.0f} %", 100 * std::expm1(log)); };
     return fmt::format(
@@ -169,11 +176,13 @@ Narrowed narrowed(const OwnSteps& own, const OwnStep& asked) {
 void narrow(const OwnSteps& own, const Experiment& e, Forecast& f) {
     if (own.steps.empty()) return;
     const Narrowed n = narrowed(own, own_step(e, f, Seconds(0)));
+    const Interval before = f.step;
     rescale(std::exp(n.off), f);
     // the user's own steps replace what was assumed of anybody's
     f.doubts.constants = 0;
     f.doubts.readings.clear();
-    f.doubts.faster = f.doubts.slower = p90_of_normal * n.deviation;
+    f.doubts.faster = no_wider(n, std::log(before.p50 / before.p10), f.doubts.draws_faster);
+    f.doubts.slower = no_wider(n, std::log(before.p90 / before.p50), f.doubts.draws_slower);
     for (Interval* i : {&f.step, &f.forward, &f.backward, &f.gradient_sync, &f.optimizer})
         *i = predictive_interval(i->p50, i->mean, f.doubts);
     f.notes.insert(f.notes.begin(), remark(note_of(n, own.steps.size())));

@@ -237,7 +237,7 @@ void add_intervals(const std::vector<Draw>& draws, Forecast& f) {
 // memory, energy, rates and notes.
 Simulated simulate_middle(const AsRun& as, Forecast& f) {
     const Experiment& e = as.experiment;
-    const ClassScatter* const others = class_of(shipped_scatter(), e, as.circumstances);
+    const std::optional<ClassScatter> others = class_of(shipped_scatter(), e, as.circumstances);
     Simulated s;
     std::vector<Draw> draws = simulate_draws(e, s);
     describe(e, f);

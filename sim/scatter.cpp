@@ -120,18 +120,20 @@ std::string write_scatter(const ScatterTable& table) {
         "frameworks in\n# whose tables they were measured, and of a source of peaks left out "
         "(notes/published-steps.md).\n"
         "[memory]\nmeasured = {:.4f}\nother = {:.4f}\nframeworks = {}\n\n"
-        "# Steps of those who follow no published recipe: the way to p10 and p90. Each source has "
-        "the same weight.\n",
+        "# Steps of those who follow no published recipe, each source read as if nothing knew it: "
+        "the way to p10 and\n# p90. A trait widens its steps' class, in squares.\n",
         quoted_toml(table.date), value_text(table.sources), value_text(table.untuned),
         table.frameworks.faster, table.frameworks.slower, table.few_shot.faster,
         table.few_shot.slower, table.pairs.near, table.pairs.far,
         quoted_toml(value_text(table.network.rate)), quoted_toml(value_text(table.network.slow)),
         table.memory.measured, table.memory.other, value_text(table.memory.frameworks));
-    for (const ClassScatter& c : table.classes)
+    const auto add = [&](const char* what, const ClassScatter& c) {
         text += fmt::format(
-            "\n[[class]]\nname = {}\nrows = {}\nsources = {}\nfaster = "
-            "{:.4f}\nslower = {:.4f}\n",
-            quoted_toml(c.name), c.rows, c.sources, c.scatter.faster, c.scatter.slower);
+            "\n[[{}]]\nname = {}\nrows = {}\nsources = {}\nfaster = {:.4f}\nslower = {:.4f}\n",
+            what, quoted_toml(c.name), c.rows, c.sources, c.scatter.faster, c.scatter.slower);
+    };
+    for (const ClassScatter& c : table.classes) add("class", c);
+    for (const ClassScatter& t : table.traits) add("trait", t);
     for (const GroupScatter& g : table.groups)
         text += fmt::format(
             "\n[[group]]\nframework = {}\ngpu = {}\nrows = {}\nblocks = {}\nfaster = "

@@ -44,7 +44,8 @@ struct PairScatter {
 // describe. Their middle is no better known: no shift of p50 by other sources brought forecasts of
 // a source left out nearer (docs/model.md).
 struct ClassScatter {
-    KEY(std::string, name, {}, "who ran the steps, or whether their framework is named");
+    KEY(std::string, name, {},
+        "who ran the steps, or whether their framework is named; of a trait what is true of them");
     KEY(int, rows, 0, "steps");
     KEY(int, sources, 0, "tables and threads that they are from, each with the same weight");
     KEY_NAMED(Scatter, scatter, {}, "", "");
@@ -77,6 +78,8 @@ struct ScatterTable {
     KEY(NetworkPrior, network, {}, "");
     KEY(MemoryScatter, memory, {}, "");
     KEY_NAMED(std::vector<ClassScatter>, classes, {}, "class", "");
+    // what widens a class, in squares, where it is true of a step (traits_of())
+    KEY_NAMED(std::vector<ClassScatter>, traits, {}, "trait", "");
     KEY_NAMED(std::vector<GroupScatter>, groups, {}, "group", "");
     friend bool operator==(const ScatterTable&, const ScatterTable&) = default;
 };

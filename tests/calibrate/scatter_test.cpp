@@ -244,6 +244,56 @@ TEST_CASE("steps of those who follow no recipe have widths of their own") {
     CHECK(std::log(i.p90 / i.p50) == Approx(c.scatter.slower));
 }
 
+// Two sources without a trait are 0.1 too slow, two with experts 0.5. The class is of the former,
+// 0.1 times Student's t of two sources; what experts add is the rest of 0.5 in squares, times the
+// same. Rows that have a trait alone make a class as well.
+TEST_CASE("what is known of a step widens its class") {
+    std::vector<ScatterRow> rows;
+    for (const char* source : {"a", "b", "c", "d"}) {
+        rows.push_back(row("x", "m", rows.size() < 2 ? 0.1 : 0.5));
+        ScatterRow& r = rows.back();
+        r.what.source = source;
+        r.what.circumstances.by = RunBy::anyone;
+        r.what.experiment.workload.moe.experts = rows.size() < 3 ? 0 : 8;
+        r.what.experiment.cluster.fitted.emplace().parameters = {
+            {.key = "kernel.training_gemm", .value = "0.9"}};
+    }
+    const double t = student_p90(2) / p90_of_normal, plain = 0.1 * t;
+    const double added = t * std::sqrt(0.5 * 0.5 - plain * plain);
+    const ScatterTable table = fit_scatter(rows, std::vector<bool>(rows.size(), true));
+    REQUIRE((table.classes.size() == 1 && table.traits.size() == 1));
+    CHECK(table.classes[0].rows == 4);
+    CHECK(table.classes[0].scatter.slower == Approx(plain).margin(1e-3));
+    const ClassScatter& trait = table.traits[0];
+    CHECK((trait.name == "experts" && trait.rows == 2 && trait.sources == 2));
+    CHECK(trait.scatter.slower == Approx(added).margin(1e-3));
+    CHECK(trait.scatter.faster == 0);
+    const auto reach = [&](std::size_t i) {
+        const Interval step = interval_by(table, rows[i]);
+        return std::log(step.p90 / step.p50);
+    };
+    CHECK(reach(0) == Approx(plain).margin(1e-3));
+    CHECK(reach(3) == Approx(std::hypot(plain, added)).margin(1e-3));
+    const ScatterTable alone = fit_scatter(rows, {false, false, true, true});
+    CHECK(alone.classes[0].scatter.slower == Approx(0.5 * t).margin(1e-3));
+    CHECK(alone.traits[0].scatter.slower == 0);
+}
+
+// The recipe's row counts in its own software for groups, and as anybody's for classes.
+TEST_CASE("widths are fitted to recipes as they are and to every source as if it were unknown") {
+    std::vector<ScatterRow> shipped{row("x", "m", 0.2), row("x", "m", 0.7)};
+    shipped[0].what.circumstances.by = RunBy::recipe;
+    shipped[1].what.circumstances.by = RunBy::anyone;
+    std::vector<UnseenRow> unseen;
+    for (const ScatterRow& r : shipped) unseen.push_back({r, "named"});
+    unseen[0].row.what.circumstances.by = RunBy::anyone;
+    const std::vector<ScatterRow> all = with_unseen(shipped, unseen);
+    REQUIRE(all.size() == 3);
+    const ScatterTable table = fit_scatter(all, std::vector<bool>(all.size(), true));
+    CHECK((table.groups.size() == 1 && table.groups[0].rows == 1));
+    CHECK((table.classes.size() == 1 && table.classes[0].rows == 2));
+}
+
 // Two sources in one framework and a third that has one for itself, which is then unnamed. Each is
 // left out with all its rows.
 TEST_CASE("each source is left out as a whole, and the rest says what to expect of it") {

@@ -155,11 +155,33 @@ TEST_CASE("steps are of a class unless a recipe or the user's own fit tells of t
     CHECK(name("mine", RunBy::anyone).empty());
 }
 
+TEST_CASE("experts, products in 8 bits and a device without fitted steps are traits of a step") {
+    Experiment e;
+    e.workload.moe.experts = 0;
+    e.cluster.fitted.emplace().parameters = {{.key = "kernel.training_gemm", .value = "0.9"}};
+    CHECK(traits_of(e).empty());
+    e.workload.dtype = Dtype::fp8;
+    CHECK(traits_of(e) == std::vector<std::string>{"narrow"});
+    e.workload.moe.experts = 8;
+    e.cluster.fitted->parameters[0].key = "kernel.gemm_k0";
+    CHECK(traits_of(e) == std::vector<std::string>{"experts", "narrow", "device"});
+    // 0.3^2 + 0.4^2 = 0.5^2
+    ScatterTable table;
+    table.classes = {{"named", 1, 1, {0.3, 0}}};
+    table.traits = {{"experts", 1, 1, {0.4, 0}}, {"device", 1, 1, {0, 0.2}}};
+    e.framework.name = "nemo";
+    const auto found = class_of(table, e, {.by = RunBy::anyone});
+    REQUIRE(found);
+    CHECK(found->scatter.faster == Approx(0.5));
+    CHECK(found->scatter.slower == Approx(0.2));
+    CHECK_FALSE(class_of(table, e, {.by = RunBy::thread}));
+}
+
 // Neither the step nor p50 is another one, whoever runs it; p10 and p90 are the class's, and of the
 // user's own steps at least those of the recipe.
 TEST_CASE("steps of those who follow no recipe scatter as those of others did") {
     const Experiment e = eight_ranks("fsdp");
-    const ClassScatter* const named = class_of(shipped_scatter(), e, {.by = RunBy::anyone});
+    const auto named = class_of(shipped_scatter(), e, {.by = RunBy::anyone});
     REQUIRE(named);
     const Forecast recipe = predict(AsRun{e, {.by = RunBy::recipe}});
     const Forecast anybody = predict(AsRun{e, {.by = RunBy::anyone}});

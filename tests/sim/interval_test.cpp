@@ -341,6 +341,8 @@ TEST_CASE(
     table.frameworks = {0.0625, 0.25};
     table.pairs = {0.0312, 0.5};
     table.groups = {{"trainer", "A100", 30, 2, {0.125, 0.25}}};
+    table.classes = {{"named", 40, 5, {0.125, 0.5}}};
+    table.traits = {{"experts", 20, 3, {0.25, 0}}};
     CHECK(read_scatter(folder.write("scatter.toml", write_scatter(table))) == table);
     CHECK_THROWS_WITH(read_scatter(folder.write("wrong.toml", "[pairs]\nnaer = 1\n")),
                       Catch::Contains("wrong.toml:2:1") && Catch::Contains("near"));
