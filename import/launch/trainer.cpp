@@ -557,8 +557,8 @@ Translation translate_trainer_launch(const ShellLaunch& launch, const std::strin
     const std::string program = name_of_program(launch.arguments);
     const Tool& trl = tool_named("trl");
     const auto script = first_with(trl.programs, program, &Words::value_type::first);
-    const auto has_defaults = [](const Tool* t) {
-        return t && is_of_trainer(*t) && t->id != "accelerate" && t->id != "trainer";
+    const auto has_defaults = [](const Tool* one) {
+        return one && is_of_trainer(*one) && one->id != "accelerate" && one->id != "trainer";
     };
     // the file of its own may not be there
     if (const Tool* started = tool_started(behind_accelerate(launch.arguments));
