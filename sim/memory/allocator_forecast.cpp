@@ -9,6 +9,7 @@
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/input/check_experiment.h"
+#include "model/runtime_rules.h"
 #include "model/step.h"
 #include "model/transformer/schedule.h"
 #include "sim/memory/lifetimes.h"

@@ -4,7 +4,6 @@
 
 #include "model/base/numbers.h"
 #include "model/transformer/schedule.h"
-#include "sim/memory/memory.h"
 #include "sim/memory/memory_parts.h"
 #include "sim/memory/memory_use.h"
 #include "sim/memory/process_memory.h"

@@ -4,10 +4,15 @@
 #include <vector>
 
 #include "model/experiment.h"
-#include "sim/memory/memory.h"
 #include "sim/results/forecast.h"
 
 namespace stepcast {
+
+// The peak of a rank of one stage for each slot in schedule order: while the slot runs, and after
+// it has ended.
+struct SlotMemory {
+    Bytes during, after;
+};
 
 // A transformer: states under each ZeRO stage, activations as the pipeline schedule keeps them, and
 // buffers. The first function returns the fullest stage. `routing` is of one expert-parallel group,
