@@ -9,7 +9,6 @@
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/input/check_experiment.h"
-#include "model/runtime_rules.h"
 #include "model/step.h"
 #include "model/transformer/schedule.h"
 #include "sim/memory/lifetimes.h"
@@ -213,8 +212,7 @@ void add_remedies(AllocatorForecast& forecast, const Experiment& e, Bytes availa
 }  // namespace
 
 bool is_replayed(const Experiment& e) {
-    return e.workload.kind == Workload::Kind::transformer && !runs_script(e) &&
-           e.parallelism.cut == StageCut::layers;
+    return e.workload.kind == Workload::Kind::transformer && e.parallelism.cut == StageCut::layers;
 }
 
 MemoryUse memory_forecast(const Experiment& e) {
@@ -250,9 +248,8 @@ MemoryUse memory_forecast(const Experiment& e) {
 AllocatorForecast allocator_forecast(const Experiment& e) {
     if (!is_replayed(e))
         throw ConfigError(
-            "memory over time: of transformers under a framework only, cut by layers; expected "
-            "workload.kind = \"transformer\", runtime.kernels other than script, parallelism.cut = "
-            "layers");
+            "memory over time: of transformers cut by layers only; expected "
+            "workload.kind = \"transformer\", parallelism.cut = layers");
     AllocatorForecast forecast;
     const StageReplay fullest = fullest_stage(e, forecast.stages);
     const AllocatorReplay& result = fullest.result;

@@ -16,6 +16,7 @@
 #include "sim/memory/flat_list.h"
 #include "sim/memory/gathered_weights.h"
 #include "sim/memory/tensor_recorder.h"
+#include "sim/memory/transformer_memory.h"
 #include "sim/memory/unit_tape.h"
 #include "sim/memory/weight_tensors.h"
 
@@ -666,7 +667,8 @@ private:
 Lifetimes lifetimes_of(const Experiment& e, const Routing& routing, int stage) {
     if (e.workload.kind != Workload::Kind::transformer)
         throw std::logic_error("lifetimes_of: of transformers only");
-    return StepWriter(e, routing, stage).write();
+    const Experiment as_run = as_eager(e);
+    return StepWriter(as_run, routing, stage).write();
 }
 
 }  // namespace stepcast

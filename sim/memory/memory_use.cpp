@@ -9,7 +9,6 @@
 #include "model/runtime_rules.h"
 #include "model/step.h"
 #include "sim/memory/coca_memory.h"
-#include "sim/memory/eager_memory.h"
 #include "sim/memory/process_memory.h"
 #include "sim/memory/transformer_memory.h"
 #include "sim/scatter.h"
@@ -92,8 +91,7 @@ double chance_out_of_memory(const Experiment& e, Bytes held, Bytes available) {
 MemoryUse memory_use(const Experiment& e, const Routing& routing) {
     const Workload& w = e.workload;
     if (w.kind == Workload::Kind::coca) return coca_memory(e);
-    if (w.kind == Workload::Kind::transformer)
-        return runs_script(e) ? eager_memory(e) : transformer_memory(e, routing);
+    if (w.kind == Workload::Kind::transformer) return transformer_memory(e, routing);
     const bool dense = w.kind == Workload::Kind::mlp;
     const double hidden = w.hidden, ffn = w.ffn, tokens = real(e.parallelism.micro_batch) * w.seq;
     const double experts = dense ? 1 : w.moe.experts / real(rank_count(e.cluster));

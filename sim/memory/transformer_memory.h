@@ -20,6 +20,11 @@ struct SlotMemory {
 MemoryUse transformer_memory(const Experiment& experiment, const Routing& routing = {});
 std::vector<MemoryUse> memory_of_stages(const Experiment& experiment, const Routing& routing = {});
 
+// A plain eager script (runtime.kernels = script) as the runtime of a framework that keeps the same
+// tensors: weights, gradients and moments of one type, gradients that go with the step, and the
+// loss of fp32 logits, which keeps their logarithm of the softmax (notes/pytorch.md).
+Experiment as_eager(Experiment script);
+
 std::vector<SlotMemory> memory_of_slots(const Experiment& experiment, int stage,
                                         const Routing& routing = {});
 
