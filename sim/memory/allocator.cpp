@@ -57,6 +57,7 @@ public:
 private:
     // no_block: out of memory
     BlockId allocate(std::int64_t bytes, std::uint8_t stream) {
+        if (driver_ == Driver::planned) return planned(bytes);
         free_what_passed();
         const Request request = request_of(bytes, stream);
         BlockId found = cached(request);
@@ -69,6 +70,10 @@ private:
         MemoryBlock& block = blocks_[as_index(id)];
         block.used = false;
         level_.allocated -= block.bytes;
+        if (driver_ == Driver::planned) {
+            reserve(-block.bytes);
+            return erase(id);
+        }
         block.waits_for = block.users;
         block.users = 0;
         for (std::uint32_t left = block.waits_for; left != 0; left &= left - 1)
@@ -145,6 +150,7 @@ private:
     BlockId cached(const Request& request);
     BlockId from_driver_with_retries(const Request& request);
     BlockId from_driver(const Request& request);
+    BlockId planned(std::int64_t bytes);
     void use(BlockId id, const Request& request);
     [[nodiscard]] bool should_split(const MemoryBlock& block, const Request& request) const;
 
@@ -266,6 +272,15 @@ BlockId CachingAllocator::from_driver_with_retries(const Request& request) {
     release_all();
     ++retries_;
     return from_driver(request);
+}
+
+BlockId CachingAllocator::planned(std::int64_t bytes) {
+    if (capacity_ > 0 && level_.reserved + bytes > capacity_) return no_block;
+    reserve(bytes);
+    level_.allocated += bytes;
+    MemoryBlock block;
+    block.bytes = bytes;
+    return add(block);
 }
 
 BlockId CachingAllocator::from_driver(const Request& request) {
