@@ -18,12 +18,14 @@ namespace {
 Bytes workspaces(const Experiment& e) { return 4.0 * product_workspace(e.cluster.gpu); }
 
 void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage) {
-    for_weight_tensors(c, [&](const WeightTensors& row) {
-        if (row.kind == TensorKind::work) return;
+    for_weight_tensors<false>(c, [&](const WeightTensors& row) {
+        if (row.each <= Bytes(0)) return;
         Bytes& sum = row.kind == TensorKind::weights     ? use.weights
                      : row.kind == TensorKind::gradients ? use.gradients
                                                          : use.optimizer;
-        sum += row.copies * shared_out(c, elements_of(c, row.of, stage), row.from) * row.each;
+        const RankWeights of =
+            row.of == WeightTensors::Of::trained ? stage.all : elements_of(c, row.of, stage);
+        sum += row.copies * shared_out(c, of, row.from) * row.each;
         if (row.copies != row.copies_in_layers)
             sum -= (row.copies - row.copies_in_layers) * shared_out(c, stage.layers, row.from) *
                    row.each;
@@ -219,19 +221,26 @@ struct LayerOfChunk {
     std::size_t kind = 0;
     Bytes until_backward, beside, next;
 };
-LayerOfChunk layer_of(const UnitMemory& units, const Experiment& e, const Chunk& chunk, int l) {
-    const std::size_t kind = at(kind_of_layer(e.workload, l));
-    const LayerMemory& memory = units.layers[kind];
-    const bool again = recomputes_layers(e.parallelism) && l < chunk.again,
+struct LayersOfChunk {
+    const UnitMemory& units;
+    const Experiment& e;
+    const Chunk& chunk;
+    const bool recomputes = recomputes_layers(e.parallelism),
                moved = e.run.offload_activations != ActivationOffload::none,
                alternate = e.parallelism.recompute == Recompute::alternate;
-    const Bytes rerun = again ? memory.rerun : Bytes(0);
-    return {memory, kind,
-            moved   ? Bytes(0)
-            : again ? rerun
-                    : memory.kept(),
-            moved || alternate ? rerun : Bytes(0), moved ? rerun : Bytes(0)};
-}
+
+    LayerOfChunk operator()(int l) const {
+        const std::size_t kind = at(kind_of_layer(e.workload, l));
+        const LayerMemory& memory = units.layers[kind];
+        const bool again = recomputes && l < chunk.again;
+        const Bytes rerun = again ? memory.rerun : Bytes(0);
+        return {memory, kind,
+                moved   ? Bytes(0)
+                : again ? rerun
+                        : memory.kept(),
+                moved || alternate ? rerun : Bytes(0), moved ? rerun : Bytes(0)};
+    }
+};
 
 // What the last layers keep and is still on its way to the host when the head runs: of recomputed
 // ones an input each, of others fewer tensors than a layer keeps.
@@ -248,7 +257,7 @@ Bytes leaving(const Experiment& e, const Chunk& chunk, const LayerOfChunk& last)
 // that the weight gradients read stay. A recomputed layer makes all its tensors again, except its
 // kept input. If a cut goes through a layer, both of its stages keep the inner tensors.
 ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chunk& chunk) {
-    const auto layer = [&](int l) { return layer_of(units, e, chunk, l); };
+    const LayersOfChunk layer{units, e, chunk};
     const Bytes rest =
         chunk.begins_inside ? layer(chunk.first - 1).memory.feed_forward.kept : Bytes(0);
     ChunkMemory memory;
@@ -260,8 +269,9 @@ ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chu
         consider(memory.whole, {left, work + passing});
         consider(memory.half, {half, work + passing});
     };
+    const bool adds = gradients_pass(e);
     const auto pass = [&](std::size_t kind) {
-        if (gradients_pass(e)) passing += units.passing[kind];
+        if (adds) passing += units.passing[kind];
     };
     if (chunk.head) {
         const bool alone = chunk.first == chunk.last;

@@ -11,14 +11,16 @@ bool keeps_narrow_alone(const LayerContext& c) {
 // Norms count with the linear layers, which alone are packed. Adapters stay in 16 bits, so with
 // adapters only frozen matrices have narrow copies.
 RankWeights elements_of(const LayerContext& c, WeightTensors::Of of, const HeldWeights& held) {
-    const bool packs = packed_bytes(c.experiment.workload) > 0;
-    const RankWeights linear{packs ? held.frozen_layers.dense : 0, 0};
+    const auto linear = [&] {
+        const bool packs = packed_bytes(c.experiment.workload) > 0;
+        return RankWeights{packs ? held.frozen_layers.dense : 0, 0};
+    };
     switch (of) {
         case WeightTensors::Of::trained: return held.all;
         case WeightTensors::Of::wide:
             return keeps_narrow_alone(c) ? held.all - held.layers : held.all;
-        case WeightTensors::Of::frozen: return held.frozen - linear;
-        case WeightTensors::Of::packed: return linear;
+        case WeightTensors::Of::frozen: return held.frozen - linear();
+        case WeightTensors::Of::packed: return linear();
         case WeightTensors::Of::narrow:
             return c.experiment.workload.adapter_rank > 0 ? held.frozen_layers : held.layers;
     }

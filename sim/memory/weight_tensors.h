@@ -66,7 +66,7 @@ UpdateCopies update_copies(const Experiment& experiment);
 Bytes update_roots(const Experiment& experiment);
 
 // Calls `call(row)` for each; those of an update live together.
-template <class Call>
+template <bool with_updates = true, class Call>
 void for_weight_tensors(const LayerContext& c, Call&& call) {
     using enum TensorKind;
     using enum WeightTensors::Of;
@@ -77,12 +77,14 @@ void for_weight_tensors(const LayerContext& c, Call&& call) {
     const Bytes updated = keeps_wide_weights(e) ? fp32 : Bytes(0), kept = std::max(updated, stored);
     if (!keeps_weights_on_host(e)) {
         call({.of = wide, .each = widens ? own : kept, .by_matrix = true});
-        // PEFT casts what is not packed (prepare_model_for_kbit_training)
-        const double blocks = packed_bytes(e.workload);
-        call({.of = frozen, .each = blocks > 0 && widens ? std::max(kept, fp32) : kept});
-        call({.of = packed, .each = Bytes(blocks)});
         if (cast && !widens) call({.of = wide, .each = stored, .made = in_passes});
-        if (cast) call({.of = frozen, .each = stored, .made = in_passes});
+        if (e.workload.adapter_rank > 0) {
+            // PEFT casts what is not packed (prepare_model_for_kbit_training)
+            const double blocks = packed_bytes(e.workload);
+            call({.of = frozen, .each = blocks > 0 && widens ? std::max(kept, fp32) : kept});
+            call({.of = packed, .each = Bytes(blocks)});
+            if (cast) call({.of = frozen, .each = stored, .made = in_passes});
+        }
     }
     if (is_narrow(c.shape.matrix))
         call({.of = narrow, .each = size_of(c.shape.matrix), .copies = 2});
@@ -95,7 +97,7 @@ void for_weight_tensors(const LayerContext& c, Call&& call) {
           .from = 1,
           .each = optimizer_bytes(e, own) - moments - masters,
           .by_matrix = true});
-    const UpdateCopies copies = update_copies(e);
+    const UpdateCopies copies = with_updates ? update_copies(e) : UpdateCopies{};
     for (const Bytes copy : {copies.flat, copies.wide})
         call({.kind = work, .from = 1, .each = copy, .made = in_updates, .what = "flat gradients"});
     call({.kind = optimizer,
@@ -107,7 +109,7 @@ void for_weight_tensors(const LayerContext& c, Call&& call) {
           .copies_in_layers = e.workload.optimizer == Optimizer::muon ? 1 : 2});
     call({.kind = work,
           .from = 1,
-          .each = update_roots(e),
+          .each = with_updates ? update_roots(e) : Bytes(0),
           .made = in_updates,
           .by_matrix = true,
           .what = "roots of moments"});
