@@ -142,7 +142,15 @@ def read(path, device=0):
     text = text_in(path)
     if text is not None:
         return read_summary(text, path, device) if "memory summary" in text else read_trainer(text, path)
-    segments, traces, version, notes = parts_of_snapshot(read_pickle(path), path)
+    data = read_pickle(path)
+    try:
+        return read_snapshot(*parts_of_snapshot(data, path), path, device)
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        raise SnapshotError(f"{path}: no snapshot ({type(error).__name__}: {error}); expected segments, blocks and events as torch.cuda.memory._snapshot() "
+                            "has them") from None
+
+
+def read_snapshot(segments, traces, version, notes, path, device):
     segments = [s for s in segments if s.get("device", 0) == device]
     events = traces[device] if device < len(traces) else []
     if not segments and not events:

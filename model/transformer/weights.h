@@ -14,6 +14,9 @@ struct RankWeights {
     friend RankWeights operator+(const RankWeights& a, const RankWeights& b) {
         return {a.dense + b.dense, a.experts + b.experts};
     }
+    friend RankWeights operator-(const RankWeights& a, const RankWeights& b) {
+        return {a.dense - b.dense, a.experts - b.experts};
+    }
     RankWeights& operator+=(const RankWeights& o) { return *this = *this + o; }
     friend RankWeights operator*(int count, const RankWeights& w) {
         return {count * w.dense, count * w.experts};

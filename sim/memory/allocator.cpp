@@ -47,8 +47,17 @@ public:
     CachingAllocator(const AllocatorSettings& settings, std::int64_t capacity, Driver driver)
         : settings_(settings), capacity_(capacity), driver_(driver) {}
 
+    bool take(const AllocatorEvent& event);
+
+    [[nodiscard]] AllocatorLevel level() const { return level_; }
+    [[nodiscard]] std::int64_t most_reserved() const { return most_reserved_; }
+    [[nodiscard]] std::size_t retries() const { return retries_; }
+    [[nodiscard]] std::vector<AllocatorSegment> segments() const;
+
+private:
     // no_block: out of memory
     BlockId allocate(std::int64_t bytes, std::uint8_t stream) {
+        if (driver_ == Driver::planned) return planned(bytes);
         free_what_passed();
         const Request request = request_of(bytes, stream);
         BlockId found = cached(request);
@@ -58,18 +67,22 @@ public:
     }
 
     void free(BlockId id) {
-        MemoryBlock& block = blocks_[index(id)];
+        MemoryBlock& block = blocks_[as_index(id)];
         block.used = false;
         level_.allocated -= block.bytes;
+        if (driver_ == Driver::planned) {
+            reserve(-block.bytes);
+            return erase(id);
+        }
         block.waits_for = block.users;
         block.users = 0;
         for (std::uint32_t left = block.waits_for; left != 0; left &= left - 1)
-            pending_[index(std::countr_zero(left))].push_back(id);
+            pending_[as_index(std::countr_zero(left))].push_back(id);
         if (block.waits_for == 0) make_free(id);
     }
 
     void record_stream(BlockId id, std::uint8_t stream) {
-        MemoryBlock& block = blocks_[index(id)];
+        MemoryBlock& block = blocks_[as_index(id)];
         if (block.stream != stream) block.users |= std::uint32_t{1} << stream;
     }
 
@@ -85,12 +98,6 @@ public:
         pending_[stream].clear();
     }
 
-    [[nodiscard]] AllocatorLevel level() const { return level_; }
-    [[nodiscard]] std::int64_t most_reserved() const { return most_reserved_; }
-    [[nodiscard]] std::size_t retries() const { return retries_; }
-    [[nodiscard]] std::vector<AllocatorSegment> segments() const;
-
-private:
     struct Request {
         std::int64_t bytes = 0, from_driver = 0;
         std::uint8_t stream = 0;
@@ -101,34 +108,25 @@ private:
         BlockId id = no_block;
         friend auto operator<=>(const FreeBlock&, const FreeBlock&) = default;
     };
-    struct Unmapped {
-        std::int64_t address = 0;
-        BlockId id = no_block;
-        friend auto operator<=>(const Unmapped&, const Unmapped&) = default;
-    };
     // Of one stream and size class.
     struct Pool {
         explicit Pool(std::pmr::memory_resource* memory) : free(memory), unmapped(memory) {}
         std::pmr::set<FreeBlock> free;
-        std::pmr::set<Unmapped> unmapped;
+        std::pmr::set<std::pair<std::int64_t, BlockId>> unmapped;  // by address
     };
     struct Passed {
         BlockId id = no_block;
         std::uint8_t stream = 0;
     };
 
-    template <class Integer>
-    static std::size_t index(Integer i) {
-        return as_index(i);
-    }
     // Of a request or a block.
     Pool& pool(const auto& of) {
         std::vector<Pool>& pools = of.captured ? captured_pools_ : pools_;
-        const std::size_t i = 2 * index(of.stream) + (of.small ? 1 : 0);
+        const std::size_t i = 2 * as_index(of.stream) + (of.small ? 1 : 0);
         while (pools.size() <= i) pools.emplace_back(&nodes_);
         return pools[i];
     }
-    MemoryBlock& at(BlockId id) { return blocks_[index(id)]; }
+    MemoryBlock& at(BlockId id) { return blocks_[as_index(id)]; }
 
     [[nodiscard]] std::int64_t rounded(std::int64_t bytes) const;
     [[nodiscard]] Request request_of(std::int64_t bytes, std::uint8_t stream) const;
@@ -141,7 +139,9 @@ private:
         return small ? small_segment : settings_.large_segment;
     }
 
+    BlockId& block_of(const AllocatorEvent& event, bool lives);
     BlockId add(MemoryBlock block);
+    BlockId add_segment(const Request& request, std::int64_t address, std::int64_t bytes);
     void erase(BlockId id);
     void insert_free(BlockId id);
     void erase_free(BlockId id);
@@ -150,11 +150,13 @@ private:
     BlockId cached(const Request& request);
     BlockId from_driver_with_retries(const Request& request);
     BlockId from_driver(const Request& request);
+    BlockId planned(std::int64_t bytes);
     void use(BlockId id, const Request& request);
     [[nodiscard]] bool should_split(const MemoryBlock& block, const Request& request) const;
 
     void make_free(BlockId id);
-    bool merge(BlockId into, BlockId other);
+    void merge(BlockId into, BlockId other);
+    BlockId cut(BlockId id, std::int64_t bytes);
     void free_what_passed();
     void pass_all_streams();
 
@@ -172,6 +174,7 @@ private:
     Driver driver_ = Driver::waits;
     std::pmr::unsynchronized_pool_resource nodes_;
     std::vector<MemoryBlock> blocks_;
+    std::vector<BlockId> tensors_;  // blocks of those that live, by id
     std::vector<BlockId> unused_ids_;
     std::vector<Pool> pools_, captured_pools_;
     bool captured_ = false;
@@ -188,7 +191,7 @@ std::int64_t CachingAllocator::rounded(std::int64_t bytes) const {
     if (bytes < smallest) return smallest;
     const auto value = static_cast<std::uint64_t>(bytes);
     const int interval = std::clamp(as_int(std::bit_width(value)) - 21, 0, 15);
-    const std::int64_t divisions = settings_.roundup_divisions[index(interval)];
+    const std::int64_t divisions = settings_.roundup_divisions[as_index(interval)];
     if (divisions <= 1 || bytes <= smallest * divisions) return up_to_multiple(bytes, smallest);
     return up_to_multiple(bytes, static_cast<std::int64_t>(std::bit_floor(value)) / divisions);
 }
@@ -271,19 +274,35 @@ BlockId CachingAllocator::from_driver_with_retries(const Request& request) {
     return from_driver(request);
 }
 
+BlockId CachingAllocator::planned(std::int64_t bytes) {
+    if (capacity_ > 0 && level_.reserved + bytes > capacity_) return no_block;
+    reserve(bytes);
+    level_.allocated += bytes;
+    MemoryBlock block;
+    block.bytes = bytes;
+    return add(block);
+}
+
 BlockId CachingAllocator::from_driver(const Request& request) {
     const std::int64_t after = level_.reserved + request.from_driver;
     if (is_limited() && real(after) > allowed()) return no_block;
     if (settings_.expandable_segments) return expanded(request);
     if (capacity_ > 0 && after > capacity_) return no_block;
     reserve(request.from_driver);
+    return add_segment(request, next_address_, request.from_driver);
+}
+
+BlockId CachingAllocator::add_segment(const Request& request, std::int64_t address,
+                                      std::int64_t bytes) {
     MemoryBlock block;
-    block.address = next_address_;
-    block.bytes = request.from_driver;
+    block.address = address;
+    block.bytes = bytes;
     block.stream = request.stream;
     block.small = request.small;
     block.captured = request.captured;
-    next_address_ += request.from_driver;
+    block.expandable = settings_.expandable_segments;
+    block.mapped = !block.expandable;
+    next_address_ = address + bytes;
     return add(block);
 }
 
@@ -293,19 +312,22 @@ bool CachingAllocator::should_split(const MemoryBlock& block, const Request& req
     return request.bytes < settings_.max_split_size && left > small_limit;
 }
 
+// What is behind the first `bytes` becomes a block of its own.
+BlockId CachingAllocator::cut(BlockId id, std::int64_t bytes) {
+    MemoryBlock rest = at(id);
+    rest.address += bytes;
+    rest.bytes -= bytes;
+    rest.before = id;
+    const BlockId behind = add(rest);
+    if (rest.after != no_block) at(rest.after).before = behind;
+    at(id).bytes = bytes;
+    at(id).after = behind;
+    return behind;
+}
+
 // The tensor gets the block's beginning; the rest stays free if it is worth splitting.
 void CachingAllocator::use(BlockId id, const Request& request) {
-    if (should_split(at(id), request)) {
-        MemoryBlock rest = at(id);
-        rest.address += request.bytes;
-        rest.bytes -= request.bytes;
-        rest.before = id;
-        const BlockId behind = add(rest);
-        if (rest.after != no_block) at(rest.after).before = behind;
-        at(id).bytes = request.bytes;
-        at(id).after = behind;
-        insert_free(behind);
-    }
+    if (should_split(at(id), request)) insert_free(cut(id, request.bytes));
     at(id).used = true;
     level_.allocated += at(id).bytes;
 }
@@ -317,9 +339,8 @@ void CachingAllocator::make_free(BlockId id) {
 }
 
 // Takes a free neighbour in, if it has memory exactly if this block has.
-bool CachingAllocator::merge(BlockId into, BlockId other) {
-    if (other == no_block || !at(other).is_free() || at(other).mapped != at(into).mapped)
-        return false;
+void CachingAllocator::merge(BlockId into, BlockId other) {
+    if (other == no_block || !at(other).is_free() || at(other).mapped != at(into).mapped) return;
     MemoryBlock& block = at(into);
     const MemoryBlock gone = at(other);
     if (gone.mapped)
@@ -336,7 +357,6 @@ bool CachingAllocator::merge(BlockId into, BlockId other) {
     }
     block.bytes += gone.bytes;
     erase(other);
-    return true;
 }
 
 void CachingAllocator::pass_all_streams() {
@@ -362,22 +382,15 @@ BlockId CachingAllocator::room_for(const Request& request) {
             bytes += at(id).bytes;
         return bytes >= request.bytes;
     };
-    for (const Unmapped& one : pool(request).unmapped) {
-        const BlockId before = at(one.id).before;
-        const BlockId from = before != no_block && at(before).is_free() ? before : one.id;
+    for (const auto& [address, id] : pool(request).unmapped) {
+        const BlockId before = at(id).before;
+        const BlockId from = before != no_block && at(before).is_free() ? before : id;
         if (has_room(from)) return from;
     }
-    MemoryBlock block;
-    block.address = up_to_multiple(next_address_, page(request.small));
-    block.bytes = up_to_multiple(address_space, page(request.small));
-    block.stream = request.stream;
-    block.small = request.small;
-    block.captured = request.captured;
-    block.expandable = true;
-    block.mapped = false;
-    next_address_ = block.address + block.bytes;
-    const BlockId id = add(block);
-    pool(block).unmapped.insert({block.address, id});
+    const std::int64_t size = page(request.small);
+    const BlockId id = add_segment(request, up_to_multiple(next_address_, size),
+                                   up_to_multiple(address_space, size));
+    pool(request).unmapped.insert({at(id).address, id});
     return id;
 }
 
@@ -399,22 +412,12 @@ bool CachingAllocator::map(BlockId id, std::int64_t bytes) {
     const std::int64_t taken = up_to_multiple(bytes, page(at(id).small));
     if (capacity_ > 0 && level_.reserved + taken > capacity_) return false;
     pool(at(id)).unmapped.erase({at(id).address, id});
-    at(id).mapped = true;
     if (taken < at(id).bytes) {
-        MemoryBlock rest = at(id);
-        rest.mapped = false;
-        rest.address += taken;
-        rest.bytes -= taken;
-        rest.before = id;
-        const BlockId behind = add(rest);
-        if (rest.after != no_block) at(rest.after).before = behind;
-        at(id).bytes = taken;
-        at(id).after = behind;
-        pool(rest).unmapped.insert({rest.address, behind});
+        const BlockId rest = cut(id, taken);
+        pool(at(id)).unmapped.insert({at(rest).address, rest});
     }
-    merge(id, at(id).before);
-    merge(id, at(id).after);
-    insert_free(id);
+    at(id).mapped = true;
+    make_free(id);
     reserve(taken);
     return true;
 }
@@ -426,24 +429,14 @@ void CachingAllocator::unmap(BlockId id) {
                        first = up_to_multiple(whole.address, size), last = end / size * size;
     if (first >= last) return;
     erase_free(id);
-    const auto keep = [&](std::int64_t address, std::int64_t bytes, BlockId before, BlockId after) {
-        MemoryBlock kept = whole;
-        kept.address = address;
-        kept.bytes = bytes;
-        kept.before = before;
-        kept.after = after;
-        const BlockId added = add(kept);
-        if (before != no_block) at(before).after = added;
-        if (after != no_block) at(after).before = added;
-        insert_free(added);
-    };
-    if (first > whole.address) keep(whole.address, first - whole.address, whole.before, id);
-    if (end > last) keep(last, end - last, id, whole.after);
-    MemoryBlock& block = at(id);
-    block.address = first;
-    block.bytes = last - first;
-    block.mapped = false;
-    merge(id, block.before);
+    if (first > whole.address) {
+        const BlockId before = id;
+        id = cut(before, first - whole.address);
+        insert_free(before);
+    }
+    if (end > last) insert_free(cut(id, last - first));
+    at(id).mapped = false;
+    merge(id, at(id).before);
     merge(id, at(id).after);
     reserve(first - last);
     if (at(id).is_split())
@@ -528,8 +521,8 @@ std::vector<AllocatorSegment> CachingAllocator::segments() const {
     std::vector<AllocatorSegment> all;
     for (const auto& [address, head] : first) {
         bool begun = false;
-        for (BlockId id = head; id != no_block; id = blocks_[index(id)].after) {
-            const MemoryBlock& block = blocks_[index(id)];
+        for (BlockId id = head; id != no_block; id = blocks_[as_index(id)].after) {
+            const MemoryBlock& block = blocks_[as_index(id)];
             if (block.mapped) {
                 if (!begun) all.push_back({0, block.stream, block.small, {}});
                 all.back().bytes += block.bytes;
@@ -541,58 +534,45 @@ std::vector<AllocatorSegment> CachingAllocator::segments() const {
     return all;
 }
 
-// The blocks of tensors that live.
-class LiveTensors {
-public:
-    explicit LiveTensors(CachingAllocator& allocator) : allocator_(allocator) {}
-
-    // False: the allocator has no memory for it.
-    bool take(const AllocatorEvent& event) {
-        switch (event.kind) {
-            case AllocatorEvent::Kind::allocate: return make(event);
-            case AllocatorEvent::Kind::free: {
-                BlockId& id = block(event, true);
-                if (id != empty_tensor) allocator_.free(id);
-                id = no_block;
-                break;
-            }
-            case AllocatorEvent::Kind::record_stream:
-                if (const BlockId id = block(event, true); id != empty_tensor)
-                    allocator_.record_stream(id, event.stream);
-                break;
-            case AllocatorEvent::Kind::synchronize: allocator_.synchronize(event.stream); break;
-            case AllocatorEvent::Kind::capture: allocator_.capture(); break;
+// False: there is no memory for it.
+bool CachingAllocator::take(const AllocatorEvent& event) {
+    switch (event.kind) {
+        case AllocatorEvent::Kind::allocate: {
+            BlockId& id = block_of(event, false);
+            id = event.bytes > 0 ? allocate(event.bytes, event.stream) : empty_tensor;
+            return id != no_block;
         }
-        return true;
+        case AllocatorEvent::Kind::free: {
+            BlockId& id = block_of(event, true);
+            if (id != empty_tensor) free(id);
+            id = no_block;
+            break;
+        }
+        case AllocatorEvent::Kind::record_stream:
+            if (const BlockId id = block_of(event, true); id != empty_tensor)
+                record_stream(id, event.stream);
+            break;
+        case AllocatorEvent::Kind::synchronize: synchronize(event.stream); break;
+        case AllocatorEvent::Kind::capture: capture(); break;
     }
+    return true;
+}
 
-private:
-    bool make(const AllocatorEvent& event) {
-        BlockId& id = block(event, false);
-        id = event.bytes > 0 ? allocator_.allocate(event.bytes, event.stream) : empty_tensor;
-        return id != no_block;
-    }
-
-    BlockId& block(const AllocatorEvent& event, bool lives) {
-        if (event.id >= blocks_.size()) blocks_.resize(event.id + 1, no_block);
-        if ((blocks_[event.id] != no_block) != lives || event.stream >= most_streams)
-            throw std::logic_error("replay: a tensor is used that does not live, or made twice");
-        return blocks_[event.id];
-    }
-
-    CachingAllocator& allocator_;
-    std::vector<BlockId> blocks_;
-};
+BlockId& CachingAllocator::block_of(const AllocatorEvent& event, bool lives) {
+    if (event.id >= tensors_.size()) tensors_.resize(event.id + 1, no_block);
+    if ((tensors_[event.id] != no_block) != lives || event.stream >= most_streams)
+        throw std::logic_error("replay: a tensor is used that does not live, or made twice");
+    return tensors_[event.id];
+}
 
 }  // namespace
 
 AllocatorReplay replay(std::span<const AllocatorEvent> events, const AllocatorSettings& settings,
                        std::int64_t capacity, Levels levels, Driver driver) {
     CachingAllocator allocator(settings, capacity, driver);
-    LiveTensors tensors(allocator);
     AllocatorReplay result;
     for (std::size_t i = 0; i < events.size(); ++i) {
-        if (!tensors.take(events[i])) result.failed = i;
+        if (!allocator.take(events[i])) result.failed = i;
         const AllocatorLevel level = allocator.level();
         if (level.allocated > result.peak.allocated) {
             result.peak.allocated = level.allocated;

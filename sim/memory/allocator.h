@@ -67,7 +67,8 @@ enum class Levels : std::uint8_t { peaks_only, all };
 // device memory between them; cuda_runtime_api.h of CUDA 13 says of cudaFree alone that it may
 // synchronize. That the host waits is read into the guide and agrees with ten runs over two ranks
 // (notes/published-steps.md), so where it decides a verdict the forecast says so.
-enum class Driver : std::uint8_t { waits, does_not_wait };
+// planned: no cache, but a region planned ahead (XLA), which holds what lives and nothing else.
+enum class Driver : std::uint8_t { waits, does_not_wait, planned };
 
 // `capacity`: what the driver can give; 0 = any amount. Throws std::logic_error where a tensor is
 // used that does not live, or allocated while it lives.

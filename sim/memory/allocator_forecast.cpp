@@ -24,52 +24,16 @@ constexpr double close = 0.95;  // of what the device can give: remedies are tol
 
 Bytes bytes_of(std::int64_t bytes) { return Bytes(real(bytes)); }
 
-// The routing of the draw that needs most, because a training meets all of them.
-Routing fullest_routing(const Experiment& e) {
-    Routing fullest = routing_of(e, 0);
-    Bytes most = transformer_memory(e, fullest).peak;
-    for (int draw = 1; draw < drawn_routings(e); ++draw) {
-        Routing routing = routing_of(e, draw);
-        const Bytes peak = transformer_memory(e, routing).peak;
-        if (peak <= most) continue;
-        most = peak;
-        fullest = std::move(routing);
-    }
-    return fullest;
-}
-
 struct StageReplay {
     int stage = 0;
     Lifetimes list;
     AllocatorReplay result;
 };
 
-// A region planned ahead holds what lives and nothing else.
-AllocatorReplay planned(const Lifetimes& list, std::int64_t capacity) {
-    AllocatorReplay result;
-    std::int64_t now = 0;
-    for (std::size_t i = 0; i < list.events.size(); ++i) {
-        const AllocatorEvent& event = list.events[i];
-        const bool made = event.kind == AllocatorEvent::Kind::allocate;
-        if (made || event.kind == AllocatorEvent::Kind::free)
-            now += (made ? 1 : -1) * list.tensors[event.id].bytes;
-        if (capacity > 0 && now > capacity) {
-            result.failed = i;
-            return result;
-        }
-        result.last = {now, now};
-        result.levels.push_back(result.last);
-        if (now <= result.peak.allocated) continue;
-        result.peak = result.at_fullest = result.last;
-        result.fullest = i;
-    }
-    return result;
-}
-
 AllocatorReplay held(const Experiment& e, const Lifetimes& list, Bytes capacity = Bytes(0),
                      Levels levels = Levels::peaks_only, Driver driver = Driver::waits) {
     const auto most = static_cast<std::int64_t>(capacity.si());
-    if (e.runtime.allocator == AllocatorKind::arena) return planned(list, most);
+    if (e.runtime.allocator == AllocatorKind::arena) driver = Driver::planned;
     return replay(list.events, parse_allocator_settings(e.run.allocator), most, levels, driver);
 }
 
@@ -110,7 +74,7 @@ bool is_replayed_in_time(const Experiment& e, const MemoryUse& closed) {
 
 // The stage that reserves most; `stages` gets the peaks of all.
 StageReplay fullest_stage(const Experiment& e, std::vector<AllocatorForecast::OfStage>& stages) {
-    const Routing routing = fullest_routing(e);
+    const Routing routing = fullest_draw(e).routing;
     StageReplay fullest;
     for (int stage = 0; stage < e.parallelism.pp; ++stage) {
         StageReplay one = replay_of(e, routing, stage);
@@ -212,14 +176,13 @@ void add_remedies(AllocatorForecast& forecast, const Experiment& e, Bytes availa
 }  // namespace
 
 bool is_replayed(const Experiment& e) {
-    return e.workload.kind == Workload::Kind::transformer && !runs_script(e) &&
-           e.parallelism.cut == StageCut::layers;
+    return e.workload.kind == Workload::Kind::transformer && e.parallelism.cut == StageCut::layers;
 }
 
 MemoryUse memory_forecast(const Experiment& e) {
-    MemoryUse use = fullest_memory(e);
+    auto [use, routing] = fullest_draw(e);
     if (!is_replayed(e) || !is_replayed_in_time(e, use)) return use;
-    const StageReplay fullest = likely_fullest(e, fullest_routing(e));
+    const StageReplay fullest = likely_fullest(e, routing);
     const AllocatorReplay& result = fullest.result;
     AllocatorForecast living;
     add_living(living, fullest.list, result.fullest);
@@ -249,9 +212,8 @@ MemoryUse memory_forecast(const Experiment& e) {
 AllocatorForecast allocator_forecast(const Experiment& e) {
     if (!is_replayed(e))
         throw ConfigError(
-            "memory over time: of transformers under a framework only, cut by layers; expected "
-            "workload.kind = \"transformer\", runtime.kernels other than script, parallelism.cut = "
-            "layers");
+            "memory over time: of transformers cut by layers only; expected "
+            "workload.kind = \"transformer\", parallelism.cut = layers");
     AllocatorForecast forecast;
     const StageReplay fullest = fullest_stage(e, forecast.stages);
     const AllocatorReplay& result = fullest.result;

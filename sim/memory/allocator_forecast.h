@@ -7,14 +7,14 @@
 
 namespace stepcast {
 
-// Whether the requests of its step are known: transformers under a framework.
+// Whether the requests of its step are known: transformers that are cut by layers.
 bool is_replayed(const Experiment& experiment);
 
 // The memory of the fullest draw by the replay, and whether the device can give it; where nothing
 // is replayed, by the closed forms.
 MemoryUse memory_forecast(const Experiment& experiment);
 
-// Throws ConfigError for what is no transformer, and for runtime.kernels = script.
+// Throws ConfigError for what is not replayed.
 AllocatorForecast allocator_forecast(const Experiment& experiment);
 
 }  // namespace stepcast

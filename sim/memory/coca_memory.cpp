@@ -70,8 +70,7 @@ MemoryUse coca_memory(const Experiment& e) {
     use.buffers =
         activations.work +
         (c.data.size() > 1 ? (overlaps_gradients(e) ? 2.0 : 1.0) * bucket_bytes(e) : Bytes(0));
-    const Bytes process = process_memory(e);
-    return with_doubt(summed_up(use, e, process), e, process);
+    return complete(use, e, process_memory(e));
 }
 
 }  // namespace stepcast

@@ -13,6 +13,7 @@ FlatList::FlatList(TensorRecorder& tensors, const LayerContext& c, const RankWei
       to_host_(sends_gradients_to_host(c.experiment)) {}
 
 void FlatList::make_weights(Bytes each) {
+    if (each == Bytes(0)) return;
     for (const FlatGroup& group : groups_)
         tensors_.make(TensorKind::weights, "flat weights",
                       (zero_ == 3 ? group.part : group.all) * each.si());

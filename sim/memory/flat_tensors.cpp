@@ -57,22 +57,8 @@ std::vector<double> update_pieces(const Experiment& e, double part) {
     return pieces;
 }
 
-UpdateCopies update_copies(const Experiment& e) {
-    if (e.runtime.optimizer.copies.empty() || !e.runtime.optimizer.master_weights ||
-        e.run.offload_optimizer)
-        return {};
-    const Bytes kept = size_of(gradient_type(e)), wide = size_of(Dtype::fp32);
-    const Bytes cast = kept < wide ? wide : Bytes(0);
-    return e.parallelism.zero == 0 ? UpdateCopies{wide, cast} : UpdateCopies{kept, cast};
-}
-
 bool brings_modules(const LayerContext& c) {
     return brings_each_pass(c) && gathers_by_module(c.experiment);
-}
-
-Bytes update_roots(const Experiment& e) {
-    const bool each = !e.runtime.optimizer.fused && e.workload.optimizer == Optimizer::adam;
-    return each ? 0.5 * moment_bytes(e, size_of(trained_dtype(e))) : Bytes(0);
 }
 
 Bytes flat_lasting(const LayerContext& c, const StageWeights& stage) {

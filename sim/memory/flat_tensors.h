@@ -35,19 +35,7 @@ int flat_buckets(const Experiment& experiment);
 // Elements of a part that are updated at a time.
 std::vector<double> update_pieces(const Experiment& experiment, double part);
 
-// What an update makes beside the gradients, for each weight: a flat copy, then one in fp32.
-// Empty if it makes nothing.
-struct UpdateCopies {
-    Bytes flat, wide;
-    [[nodiscard]] Bytes sum() const { return flat + wide; }
-};
-UpdateCopies update_copies(const Experiment& experiment);
-
-// Of a weight: Adam as PyTorch's foreach makes the root of every second moment before it updates
-// any weight (torch 2.9.1, optim/adam.py: _multi_tensor_adam, exp_avg_sq_sqrt).
-Bytes update_roots(const Experiment& experiment);
-
-// Whether each module brings its weights for a pass (module_weights.h).
+// Whether each module brings its weights for a pass (gathered_weights.h).
 bool brings_modules(const LayerContext& context);
 
 // Closed forms: what lasts, the most that a backward adds, and what the reduction that zero 1 ends

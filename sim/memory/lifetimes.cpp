@@ -14,10 +14,11 @@
 #include "model/transformer/rank_shape.h"
 #include "model/transformer/schedule.h"
 #include "sim/memory/flat_list.h"
-#include "sim/memory/memory_use.h"
-#include "sim/memory/module_weights.h"
+#include "sim/memory/gathered_weights.h"
 #include "sim/memory/tensor_recorder.h"
+#include "sim/memory/transformer_memory.h"
 #include "sim/memory/unit_tape.h"
+#include "sim/memory/weight_tensors.h"
 
 namespace stepcast {
 namespace {
@@ -31,7 +32,7 @@ constexpr int streams_of_experts = 3;  // beside the first
 // of torch.distributed's first bucket (_DEFAULT_FIRST_BUCKET_BYTES), so that it leaves early
 constexpr double first_bucket = 1 * mebibyte;
 
-using Direction = ModuleWeights::Direction;
+using Direction = GatheredWeights::Direction;
 
 // A layer or an end of the model in its chunk.
 struct UnitPlace {
@@ -78,12 +79,9 @@ public:
         for (const Chunk& chunk : chunks_) units_.push_back(units_of_chunk(chunk));
         if (is_ahead(e)) lead_ = e.runtime.host_lead * launches_of_layer();
         trained_ = trained_weights();
-        if (brings_modules(c_)) {
-            std::vector<UnitPass> passes;
-            for (const UnitPlace& unit : units_.front()) passes.push_back({unit.tape, unit.again});
-            modules_.emplace(*this, passes, e.workload.tied, c_.shape.element(),
-                             e.runtime.reuse_distance);
-        }
+        if (e.parallelism.zero == 3 && shards_gradients())
+            gathers_.emplace(*this, gathered_units(), by_module_ && e.workload.tied,
+                             by_module_ ? e.runtime.reuse_distance * c_.shape.element().si() : 0);
         if (has_flat_gradients(e)) flat_.emplace(*this, c_, trained_);
     }
 
@@ -124,6 +122,21 @@ private:
         RankWeights all;
         for_units([&](const UnitTape& tape) { all += tape.weights.trained; });
         return all;
+    }
+
+    // What each unit gathers: by modules, or all at once.
+    std::vector<UnitModules> gathered_units() {
+        std::vector<UnitModules> units;
+        const double element = c_.shape.element().si();
+        for (const UnitPlace& unit : units_.front()) {
+            UnitModules& of = units.emplace_back(unit.tape->what, unit.again);
+            if (by_module_)
+                of.bytes = module_bytes(*unit.tape);
+            else
+                of.bytes = {element * (in_common(c_, unit.tape->weights.trained) +
+                                       in_common(c_, unit.tape->weights.frozen))};
+        }
+        return units;
     }
 
     // --- events
@@ -178,13 +191,6 @@ private:
         const double all = tape.weights.trained.all();
         return all > 0 ? shared_out(c_, tape.weights.trained, from) / all : 1;
     }
-    // one tensor for each matrix of the unit, or several
-    void make_for_weights(TensorKind kind, const UnitTape& tape, int from, Bytes each,
-                          int copies = 1) {
-        for (const std::int64_t elements : tape.matrices)
-            for (int copy = 0; copy < copies; ++copy)
-                make(kind, tape.what, real(elements) * share(tape, from) * each.si());
-    }
     // of a weight, both together
     [[nodiscard]] Bytes moments() const { return moment_bytes(e_, size_of(trained_dtype(e_))); }
     [[nodiscard]] bool frees() const { return frees_gradients(e_) && !sends_gradients_to_host(e_); }
@@ -200,67 +206,62 @@ private:
         layer = -1;
     }
 
+    // A row's tensors of the unit.
+    void make_row(const WeightTensors& row, const UnitTape& tape, TensorIds& ids) {
+        const HeldWeights held = held_by(tape.weights, layer >= 0);
+        const double all = shared_out(c_, elements_of(c_, row.of, held), row.from);
+        if (all <= 0 || row.each <= Bytes(0)) return;
+        const std::string what = row.what != nullptr ? row.what : tape.what;
+        const int copies = layer >= 0 ? row.copies_in_layers : row.copies;
+        const auto add = [&](double elements) {
+            for (int copy = 0; copy < copies; ++copy)
+                ids.push_back(make(row.kind, what, elements * row.each.si()));
+        };
+        if (!row.by_matrix) return add(all);
+        for (const std::int64_t elements : tape.matrices)
+            add(real(elements) * share(tape, row.from));
+    }
+    // Unit by unit those of a kind that are made before the first step, unless flat tensors are in
+    // their place.
+    void make_rows(TensorKind kind) {
+        TensorIds ids;
+        for_units([&](const UnitTape& tape) {
+            for (const WeightTensors& row : rows_)
+                if (row.kind == kind && row.made == WeightTensors::Made::before &&
+                    !(flat_ && kind != TensorKind::gradients && is_trained(row)))
+                    make_row(row, tape, ids);
+        });
+    }
+    TensorIds make_row(const WeightTensors& row) {
+        TensorIds ids;
+        for_units([&](const UnitTape& tape) { make_row(row, tape, ids); });
+        return ids;
+    }
+
     void make_lasting() {
-        make_weights();
-        make_gradients();
-        make_states();
+        for_weight_tensors(c_, [&](const WeightTensors& row) { rows_.push_back(row); });
+        if (flat_) flat_->make_weights(each(TensorKind::weights));
+        make_rows(TensorKind::weights);
+        if (flat_) flat_->make_gradients();
+        if (!frees() && !(flat_ && e_.parallelism.zero > 1)) make_rows(TensorKind::gradients);
+        if (flat_) flat_->make_masters(each(TensorKind::optimizer));
+        make_rows(TensorKind::optimizer);
+        // what the exchange of gradients in another type holds
+        const bool wider = size_of(gradient_type(e_)) > c_.shape.element();
+        if (is_eager(e_) && !e_.runtime.gradients.fused_accumulation && e_.parallelism.zero == 0 &&
+            wider && c_.groups.data_context.size() > 1)
+            buckets_ = make_buckets();
         if (e_.parallelism.pp > 1)
             for (const char* what : {"received", "sent"})
                 make(TensorKind::exchanged, what, c_.shape.outer().si());
     }
-
-    // fp32 weights whose 16-bit copies passes make
-    [[nodiscard]] Bytes cast() const {
-        return keeps_wide_weights(e_) ? size_of(Dtype::fp32) : Bytes(0);
+    // Of the first row of a kind: what flat tensors take for a trained weight.
+    [[nodiscard]] Bytes each(TensorKind kind) const {
+        const auto row = std::ranges::find(rows_, kind, &WeightTensors::kind);
+        return row != rows_.end() && is_trained(*row) ? row->each : Bytes(0);
     }
-
-    void make_weights() {
-        const Bytes kept = keeps_wide_weights(e_) ? cast() : c_.shape.element(),
-                    trained = widens_adapters(e_) ? size_of(trained_dtype(e_)) : kept;
-        const bool there = !keeps_weights_on_host(e_);
-        if (there && flat_) flat_->make_weights(trained);
-        const bool narrow_alone = keeps_narrow_alone(c_);
-        for_units([&](const UnitTape& tape) {
-            const bool of_layer = tape.what == "layer";
-            if (there && !flat_ && !(of_layer && narrow_alone))
-                make_for_weights(TensorKind::weights, tape, 3, trained);
-            const RankWeights& frozen = tape.weights.frozen;
-            if (there && frozen.all() > 0)
-                make(TensorKind::weights, tape.what,
-                     frozen_bytes(c_, frozen, of_layer ? frozen : RankWeights{}, kept).si());
-            const RankWeights& narrow =
-                e_.workload.adapter_rank > 0 ? frozen : tape.weights.trained;
-            if (is_narrow(c_.shape.matrix) && of_layer)
-                for (int copy = 0; copy < 2; ++copy)
-                    make(TensorKind::weights, tape.what,
-                         shared_out(c_, narrow, 3) * size_of(c_.shape.matrix).si());
-        });
-    }
-
-    void make_gradients() {
-        if (flat_) flat_->make_gradients();
-        if ((flat_ && e_.parallelism.zero > 1) || frees() || sends_gradients_to_host(e_)) return;
-        for_units([&](const UnitTape& tape) {
-            if (const double all = shared_out(c_, tape.weights.trained, 2); all > 0)
-                make(TensorKind::gradients, tape.what, all * size_of(trained_gradients(e_)).si());
-        });
-    }
-
-    // Master weights, and what the exchange of gradients in another type holds.
-    void make_states() {
-        const bool own_master = e_.runtime.optimizer.master_weights && !widens_adapters(e_);
-        const Bytes master = optimizer_bytes(e_, size_of(trained_dtype(e_))) - moments() -
-                             (own_master ? cast() : Bytes(0));
-        if (flat_)
-            flat_->make_masters(master);
-        else if (master > Bytes(0))
-            for_units([&](const UnitTape& tape) {
-                make_for_weights(TensorKind::optimizer, tape, 1, master);
-            });
-        const Bytes stored = c_.shape.element();
-        if (is_eager(e_) && !e_.runtime.gradients.fused_accumulation && e_.parallelism.zero == 0 &&
-            size_of(gradient_type(e_)) > stored && c_.groups.data_context.size() > 1)
-            buckets_ = make_buckets();
+    static bool is_trained(const WeightTensors& row) {
+        return row.of == WeightTensors::Of::trained || row.of == WeightTensors::Of::wide;
     }
 
     // From the last matrix to the first; a bucket closes with the matrix that fills it
@@ -304,7 +305,7 @@ private:
             for (std::size_t i = 0; i < units.size(); ++i) {
                 layer = units[i].layer;
                 if (makes_casts(e_)) casts_[key].push_back(casts_of(*units[i].tape));
-                around(units, i, 1, [&] { forward(units[i], kept_[key]); });
+                around(i, Direction::forward, [&] { forward(units[i], kept_[key]); });
                 if (makes_casts(e_) && casts_again(units[i])) free(casts_[key].back());
             }
             free_cache(units, key);
@@ -317,7 +318,7 @@ private:
                 layer = units[i].layer;
                 if (makes_casts(e_) && units[i].again)
                     casts_[key].back() = casts_of(*units[i].tape);
-                around(units, i, -1, [&] { backward(units[i], kept_[key], split); });
+                around(i, Direction::backward, [&] { backward(units[i], kept_[key], split); });
                 // a copy is a product's own once the context of the forward has ended
                 if (makes_casts(e_)) free_last_of(casts_[key]);
                 if (split)
@@ -359,24 +360,12 @@ private:
 
     // ZeRO 3 gathers the weights of a unit before its pass, and those of the next one meanwhile.
     template <class Work>
-    void around(const std::vector<UnitPlace>& units, std::size_t i, int direction, Work&& work) {
+    void around(std::size_t unit, Direction direction, Work&& work) {
         begin_pass();
-        unit_ = i;
-        const bool gathers = e_.parallelism.zero == 3 && shards_gradients() && !modules_;
-        if (!gathers) return work();
-        const auto gather = [&](std::size_t unit) {
-            const UnitTape& tape = *units[unit].tape;
-            const double elements =
-                in_common(c_, tape.weights.trained) + in_common(c_, tape.weights.frozen);
-            return make(TensorKind::gathered, tape.what, elements * c_.shape.element().si(),
-                        gather_stream);
-        };
-        const TensorId own = ahead_.empty() ? gather(i) : ahead_.back();
-        ahead_.clear();
-        const auto next = as_index(static_cast<long>(i) + direction);
-        if (next < units.size()) ahead_.push_back(gather(next));
+        unit_ = unit;
+        if (gathers_ && !by_module_) gathers_->before(unit, 0, direction);
         work();
-        free(own);
+        if (gathers_ && !by_module_) gathers_->after(unit, 0, direction);
     }
 
     void forward(const UnitPlace& unit, TensorIds& kept) {
@@ -419,8 +408,8 @@ private:
         std::size_t module = 0;
         for (const BlockTape& block : tape.blocks) {
             for (const OperatorTape& op : block.operators) {
-                const bool gathers = modules_ && op.weight_gradient > 0;
-                if (gathers) modules_->before(unit_, module, direction);
+                const bool gathers = by_module_ && op.weight_gradient > 0;
+                if (gathers) gathers_->before(unit_, module, direction);
                 // an eager host's sums are synchronous: PyTorch records no stream for them
                 TensorIds brought = op.sums && e_.runtime.host_lead > 0
                                         ? make_all(TensorKind::exchanged, op.what, op.brought)
@@ -444,7 +433,7 @@ private:
                 free(before);
                 free(brought);
                 if (!passing && &kept == &leaving_) let_leave(op.kept.size());
-                if (gathers) modules_->after(unit_, module++, direction);
+                if (gathers) gathers_->after(unit_, module++, direction);
                 std::swap(before, now);
             }
         }
@@ -462,7 +451,7 @@ private:
             next.push_back(make(TensorKind::activations, "input", real(tape.input)));
         }
         if (unit.again) run_forward(tape, false, false, again, Direction::rerun);
-        module_ = modules_ ? module_elements(tape, c_.shape.element()).size() : 0;
+        module_ = by_module_ ? module_bytes(tape).size() : 0;
         for (auto block = tape.blocks.rbegin(); block != tape.blocks.rend(); ++block) {
             TensorIds chain;
             for (const OperatorTape& op : block->operators)
@@ -500,8 +489,8 @@ private:
     }
 
     void run_backward(const OperatorTape& op, TensorIds& chain, bool split) {
-        const bool gathers = modules_ && op.weight_gradient > 0;
-        if (gathers) modules_->before(unit_, --module_, Direction::backward);
+        const bool gathers = by_module_ && op.weight_gradient > 0;
+        if (gathers) gathers_->before(unit_, --module_, Direction::backward);
         take_buffer(op);
         if (op.buffer > 0 && op.sums) wait_for_device(chain.empty() ? chain_ : chain);
         TensorIds brought = bring(op.what, op.brought_back);
@@ -516,7 +505,7 @@ private:
         }
         free(work);
         free(brought);
-        if (gathers) modules_->after(unit_, module_, Direction::backward);
+        if (gathers) gathers_->after(unit_, module_, Direction::backward);
         free_last(made_again_, op.again.size());
     }
 
@@ -599,30 +588,17 @@ private:
     }
 
     void make_moments() {
-        if (step > 0 || moments() == Bytes(0)) return;
-        for_units([&](const UnitTape& tape) {
-            const bool orthogonal =
-                e_.workload.optimizer == Optimizer::muon && tape.what == "layer";
-            make_for_weights(TensorKind::optimizer, tape, 1, 0.5 * moments(), orthogonal ? 1 : 2);
-        });
+        for (const WeightTensors& row : rows_)
+            if (step == 0 && row.made == WeightTensors::Made::in_first_update) make_row(row);
     }
     void update_each() {
-        TensorIds copies;
-        const UpdateCopies made = update_copies(e_);
-        for (const Bytes each : {made.flat, made.wide})
-            if (each > Bytes(0))
-                for_units([&](const UnitTape& tape) {
-                    copies.push_back(make(TensorKind::work, "flat gradients",
-                                          shared_out(c_, tape.weights.trained, 1) * each.si()));
-                });
-        make_moments();
-        if (update_roots(e_) > Bytes(0))
-            for_units([&](const UnitTape& tape) {
-                for (const std::int64_t elements : tape.matrices)
-                    copies.push_back(make(TensorKind::work, "roots of moments",
-                                          real(elements) * share(tape, 1) * update_roots(e_).si()));
-            });
-        free(copies);
+        TensorIds passing;
+        for (const WeightTensors& row : rows_) {
+            if (row.made == WeightTensors::Made::in_first_update && step == 0) make_row(row);
+            if (row.made != WeightTensors::Made::in_updates) continue;
+            for (const TensorId id : make_row(row)) passing.push_back(id);
+        }
+        free(passing);
     }
     void update_flat() {
         TensorIds whole;
@@ -656,6 +632,7 @@ private:
     std::map<UnitKind, UnitTape> tapes_;
     Order order_;
     std::vector<Chunk> chunks_;
+    std::vector<WeightTensors> rows_;
     std::vector<std::vector<UnitPlace>> units_;
 
     std::array<bool, 2> has_workspace_{};  // the thread of forwards, that of backwards
@@ -672,13 +649,14 @@ private:
     std::map<std::pair<int, int>, TensorIds> kept_, put_off_;
     std::map<std::pair<int, int>, std::vector<TensorIds>> casts_;
     RankWeights trained_;
-    std::optional<ModuleWeights> modules_;
+    std::optional<GatheredWeights> gathers_;
+    bool by_module_ = brings_modules(c_);
     std::optional<FlatList> flat_;
     std::size_t unit_ = 0, module_ = 0;  // that run, where modules gather
     TensorIds chain_;                    // the gradient of the residual stream
     TensorIds made_again_;          // by selective recompute, for the block whose backward runs
     TensorIds leaving_, returned_;  // of what layers keep: on its way to the host, and back
-    TensorIds ahead_, in_flight_, unit_gradients_, passing_weight_gradients_;
+    TensorIds in_flight_, unit_gradients_, passing_weight_gradients_;
     std::map<std::pair<int, std::string>, TensorId> own_gradients_;
     std::set<std::int64_t> dummies_;
     TensorIds buckets_;
@@ -689,7 +667,8 @@ private:
 Lifetimes lifetimes_of(const Experiment& e, const Routing& routing, int stage) {
     if (e.workload.kind != Workload::Kind::transformer)
         throw std::logic_error("lifetimes_of: of transformers only");
-    return StepWriter(e, routing, stage).write();
+    const Experiment as_run = as_eager(e);
+    return StepWriter(as_run, routing, stage).write();
 }
 
 }  // namespace stepcast

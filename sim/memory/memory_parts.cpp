@@ -1,17 +1,3 @@
-// Bytes of a parameter in mixed precision with Adam (ZeRO, arXiv 1910.02054, section 3; D ranks
-// share what a stage shards):
-//   weight 2; gradient 2 or 4 (runtime.gradients.type); fp32 master and two moments 12
-// Automatic casting: fp32 weights 4, their 16-bit casts, which the backward reads, 2, moments 8.
-// FSDP (runtime.wide_weights): fp32 weights 4, moments 8; 16-bit copies only while they are used.
-//   zero 1: 12 / D; zero 2: gradient / D too; zero 3: weight / D too, whole units only while they
-//   are used
-// PEFT's adapters: fp32 weights 4, gradients 4, moments 8, beside frozen weights 2.
-// Without runtime.optimizer.master_weights the moments take 2 each and there is no master. fp32
-// training: 4
-// + 4 + 8. fp8 and fp4: 16-bit weights, and two narrow copies of each layer's matrices, one for
-// each operand order; these alone with runtime.narrow_weights. Experts are sharded over their own
-// data-parallel group; with parallelism.shard, over the ranks of that group that hold one copy.
-
 #include "sim/memory/memory_parts.h"
 
 #include <algorithm>
@@ -23,7 +9,7 @@
 #include "model/machine/libraries.h"
 #include "model/transformer/counts.h"
 #include "sim/memory/flat_tensors.h"
-#include "sim/memory/memory_use.h"
+#include "sim/memory/weight_tensors.h"
 
 namespace stepcast {
 namespace {
@@ -32,30 +18,18 @@ namespace {
 Bytes workspaces(const Experiment& e) { return 4.0 * product_workspace(e.cluster.gpu); }
 
 void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage) {
-    const Bytes stored = c.shape.element();
-    const Experiment& e = c.experiment;
-    const Bytes master = casts_weights(e) ? size_of(Dtype::fp32) : Bytes(0);
-    const Bytes wide = keeps_wide_weights(e) ? size_of(Dtype::fp32) : Bytes(0);
-    const Bytes trained = widens_adapters(e) ? size_of(trained_dtype(e))
-                          : wide > Bytes(0)  ? wide + (master > Bytes(0) ? stored : Bytes(0))
-                                             : stored;
-    if (!keeps_weights_on_host(e)) {
-        use.weights = shared_out(c, stage.all, 3) * trained;
-        if (e.workload.adapter_rank > 0)
-            use.weights += frozen_bytes(c, stage.frozen, stage.layers, stored + master);
-    }
-    if (is_narrow(c.shape.matrix))
-        use.weights +=
-            shared_out(c, stage.layers, 3) *
-            (2.0 * size_of(c.shape.matrix) - (keeps_narrow_alone(c) ? trained : Bytes(0)));
-    if (!sends_gradients_to_host(e))
-        use.gradients = shared_out(c, stage.all, 2) * size_of(trained_gradients(e));
-    if (e.run.offload_optimizer) return;
-    const bool own_master = e.runtime.optimizer.master_weights && !widens_adapters(e);
-    use.optimizer = shared_out(c, stage.all, 1) * (optimizer_bytes(e, size_of(trained_dtype(e))) -
-                                                   (own_master ? wide : Bytes(0)));
-    if (e.workload.optimizer == Optimizer::muon)
-        use.optimizer -= shared_out(c, stage.layers, 1) * 0.5 * moment_bytes(e, stored);
+    for_weight_tensors<false>(c, [&](const WeightTensors& row) {
+        if (row.each <= Bytes(0)) return;
+        Bytes& sum = row.kind == TensorKind::weights     ? use.weights
+                     : row.kind == TensorKind::gradients ? use.gradients
+                                                         : use.optimizer;
+        const RankWeights of =
+            row.of == WeightTensors::Of::trained ? stage.all : elements_of(c, row.of, stage);
+        sum += row.copies * shared_out(c, of, row.from) * row.each;
+        if (row.copies != row.copies_in_layers)
+            sum -= (row.copies - row.copies_in_layers) * shared_out(c, stage.layers, row.from) *
+                   row.each;
+    });
 }
 
 // Automatic differentiation wants a gradient in the weights' dtype for each matrix. With fused
@@ -115,19 +89,6 @@ Bytes backward_buffers(const LayerContext& c, const StageWeights& stage) {
     return all;
 }
 
-// What waits for a layer's backward on the device, of `kept` bytes.
-Bytes waiting(const Experiment& e, Bytes kept) {
-    return e.run.offload_activations == ActivationOffload::none ? kept : Bytes(0);
-}
-
-// What the last layers keep and is still on its way to the host when the head runs: of recomputed
-// ones an input each, of others fewer tensors than a layer keeps.
-Bytes leaving(const Experiment& e, const Chunk& chunk, const LayerMemory& last, bool recomputed) {
-    if (e.run.offload_activations != ActivationOffload::overlapped) return Bytes(0);
-    return recomputed ? real(std::min(tensors_leaving, chunk.last - chunk.first)) * last.rerun
-                      : last.kept();
-}
-
 // An update in steps holds copies of the gradients that a rank updates, beside these
 // (flat_tensors.h), and before the second step buckets are there twice (lifetimes.cpp). No
 // activations are there then.
@@ -145,24 +106,6 @@ Bytes pipeline_buffers(const LayerContext& c) {
 }
 
 }  // namespace
-
-// Norms count with the linear layers.
-Bytes frozen_bytes(const LayerContext& c, const RankWeights& frozen, const RankWeights& in_layers,
-                   Bytes stored) {
-    const double packed = packed_bytes(c.experiment.workload);
-    const RankWeights linear{packed > 0 ? in_layers.dense : 0, 0};
-    // PEFT casts what is not packed (prepare_model_for_kbit_training)
-    if (packed > 0 && widens_adapters(c.experiment))
-        stored = std::max(stored, size_of(Dtype::fp32));
-    return shared_out(c, {frozen.dense - linear.dense, frozen.experts}, 3) * stored +
-           shared_out(c, linear, 3) * Bytes(packed);
-}
-
-bool keeps_narrow_alone(const LayerContext& c) {
-    const Experiment& e = c.experiment;
-    return is_narrow(c.shape.matrix) && e.runtime.narrow_weights && e.workload.adapter_rank == 0 &&
-           !has_flat_gradients(e) && !keeps_weights_on_host(e);
-}
 
 double in_common(const LayerContext& c, const RankWeights& weights) {
     const int alone = keeps_weights_on_host(c.experiment) ? 0 : 1;
@@ -255,16 +198,14 @@ UnitCounts units_of(const Workload& w, std::span<const Chunk> chunks) {
     return counts;
 }
 
-// The narrow copies are of the matrices that products read. Adapters stay in 16 bits, so with
-// adapters only frozen matrices have them.
 StageWeights weights_of(const LayerContext& c, const UnitMemory& units, const UnitCounts& counts) {
-    const bool adapted = c.experiment.workload.adapter_rank > 0;
     StageWeights stage;
     std::size_t there = 0;
     for (std::size_t k = 0; k < unit_kinds; ++k) {
         add_units(stage, c, counts[k], units.weights[k]);
         if (!is_layer(k) || counts[k] == 0) continue;
-        stage.layers += counts[k] * (adapted ? units.weights[k].frozen : units.weights[k].trained);
+        stage.layers += counts[k] * units.weights[k].trained;
+        stage.frozen_layers += counts[k] * units.weights[k].frozen;
         there |= std::size_t{1} << k;
     }
     stage.matrices = units.matrices[there];
@@ -273,86 +214,42 @@ StageWeights weights_of(const LayerContext& c, const UnitMemory& units, const Un
 
 namespace {
 
-// A chunk's backward, from its last unit to its first.
-class BackwardWalk {
-public:
-    BackwardWalk(const UnitMemory& units, const Experiment& e, const Chunk& chunk)
-        : units_(units), e_(e), chunk_(chunk), pass_(gradients_pass(e)) {
-        memory_.kept = ends() + rest();
-        for (int l = chunk.first; l < chunk.last; ++l) memory_.kept += kept_until(l);
-        left_ = half_ = memory_.kept;
-    }
-
-    ChunkMemory walk() {
-        if (chunk_.head) pass_head();
-        for (int l = chunk_.last; l-- > chunk_.first;) pass(l);
-        left_ -= rest();
-        memory_.put_off = half_;
-        half_ = left_;  // the last moment of the weight gradients
-        if (chunk_.embedding) at(units_.embedding.work);
-        return memory_;
-    }
-
-private:
-    [[nodiscard]] bool again(int layer) const {
-        return recomputes_layers(e_.parallelism) && layer < chunk_.again;
-    }
-    [[nodiscard]] std::size_t kind(int layer) const {
-        return stepcast::at(kind_of_layer(e_.workload, layer));
-    }
-    [[nodiscard]] const LayerMemory& unit(int layer) const { return units_.layers[kind(layer)]; }
-    [[nodiscard]] Bytes ends() const {
-        return (chunk_.embedding ? units_.embedding.kept : Bytes(0)) +
-               (chunk_.head ? units_.head.kept : Bytes(0));
-    }
-    // of a layer that a cut goes through
-    [[nodiscard]] Bytes rest() const {
-        return chunk_.begins_inside ? unit(chunk_.first - 1).feed_forward.kept : Bytes(0);
-    }
-    [[nodiscard]] Bytes kept_until(int layer) const {
-        return waiting(e_, again(layer) ? unit(layer).rerun : unit(layer).kept());
-    }
-
-    void at(Bytes work) {
-        consider(memory_.whole, {left_, work + passing_});
-        consider(memory_.half, {half_, work + passing_});
-    }
-    void add_passing(std::size_t kind) {
-        if (pass_) passing_ += units_.passing[kind];
-    }
-    void pass_head() {
-        const int last = chunk_.last - 1;
-        at(units_.head.work +
-           (last < chunk_.first ? Bytes(0) : leaving(e_, chunk_, unit(last), again(last))));
-        left_ -= units_.head.kept;
-        add_passing(stepcast::at(UnitKind::head));
-    }
-    void pass(int l) {
-        const LayerMemory& layer = unit(l);
-        // Beside what its operators keep: what an alternate recompute has kept, or an input that
-        // came from the host; the next layer's comes meanwhile.
-        const bool moved = e_.run.offload_activations != ActivationOffload::none,
-                   alternate = e_.parallelism.recompute == Recompute::alternate;
-        const Bytes beside = again(l) && (moved || alternate) ? layer.rerun : Bytes(0),
-                    next = again(l) && moved ? layer.rerun : Bytes(0),
-                    made = layer.kept() - kept_until(l) + beside;
-        add_passing(kind(l));
-        left_ += made;
-        half_ += made;
-        at(layer.feed_forward.work + next);
-        left_ -= layer.feed_forward.kept;
-        at(layer.attention.work + next);
-        left_ -= layer.attention.kept + beside;
-        half_ += layer.put_off - layer.kept() - beside;
-    }
-
-    const UnitMemory& units_;
-    const Experiment& e_;
-    const Chunk& chunk_;
-    const bool pass_;
-    ChunkMemory memory_;
-    Bytes left_, half_, passing_;
+// A layer of a chunk. Beside what its operators keep: what an alternate recompute has kept, or an
+// input that came from the host; the next layer's comes meanwhile.
+struct LayerOfChunk {
+    const LayerMemory& memory;
+    std::size_t kind = 0;
+    Bytes until_backward, beside, next;
 };
+struct LayersOfChunk {
+    const UnitMemory& units;
+    const Experiment& e;
+    const Chunk& chunk;
+    const bool recomputes = recomputes_layers(e.parallelism),
+               moved = e.run.offload_activations != ActivationOffload::none,
+               alternate = e.parallelism.recompute == Recompute::alternate;
+
+    LayerOfChunk operator()(int l) const {
+        const std::size_t kind = at(kind_of_layer(e.workload, l));
+        const LayerMemory& memory = units.layers[kind];
+        const bool again = recomputes && l < chunk.again;
+        const Bytes rerun = again ? memory.rerun : Bytes(0);
+        return {memory, kind,
+                moved   ? Bytes(0)
+                : again ? rerun
+                        : memory.kept(),
+                moved || alternate ? rerun : Bytes(0), moved ? rerun : Bytes(0)};
+    }
+};
+
+// What the last layers keep and is still on its way to the host when the head runs: of recomputed
+// ones an input each, of others fewer tensors than a layer keeps.
+Bytes leaving(const Experiment& e, const Chunk& chunk, const LayerOfChunk& last) {
+    if (e.run.offload_activations != ActivationOffload::overlapped) return Bytes(0);
+    return last.next > Bytes(0)
+               ? real(std::min(tensors_leaving, chunk.last - chunk.first)) * last.next
+               : last.memory.kept();
+}
 
 }  // namespace
 
@@ -360,7 +257,45 @@ private:
 // that the weight gradients read stay. A recomputed layer makes all its tensors again, except its
 // kept input. If a cut goes through a layer, both of its stages keep the inner tensors.
 ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chunk& chunk) {
-    return BackwardWalk(units, e, chunk).walk();
+    const LayersOfChunk layer{units, e, chunk};
+    const Bytes rest =
+        chunk.begins_inside ? layer(chunk.first - 1).memory.feed_forward.kept : Bytes(0);
+    ChunkMemory memory;
+    memory.kept = (chunk.embedding ? units.embedding.kept : Bytes(0)) +
+                  (chunk.head ? units.head.kept : Bytes(0)) + rest;
+    for (int l = chunk.first; l < chunk.last; ++l) memory.kept += layer(l).until_backward;
+    Bytes left = memory.kept, half = memory.kept, passing;
+    const auto at_work = [&](Bytes work) {
+        consider(memory.whole, {left, work + passing});
+        consider(memory.half, {half, work + passing});
+    };
+    const bool adds = gradients_pass(e);
+    const auto pass = [&](std::size_t kind) {
+        if (adds) passing += units.passing[kind];
+    };
+    if (chunk.head) {
+        const bool alone = chunk.first == chunk.last;
+        at_work(units.head.work + (alone ? Bytes(0) : leaving(e, chunk, layer(chunk.last - 1))));
+        left -= units.head.kept;
+        pass(at(UnitKind::head));
+    }
+    for (int l = chunk.last; l-- > chunk.first;) {
+        const LayerOfChunk of = layer(l);
+        const Bytes kept = of.memory.kept(), made = kept - of.until_backward + of.beside;
+        pass(of.kind);
+        left += made;
+        half += made;
+        at_work(of.memory.feed_forward.work + of.next);
+        left -= of.memory.feed_forward.kept;
+        at_work(of.memory.attention.work + of.next);
+        left -= of.memory.attention.kept + of.beside;
+        half += of.memory.put_off - kept - of.beside;
+    }
+    left -= rest;
+    memory.put_off = half;
+    half = left;  // the last moment of the weight gradients
+    if (chunk.embedding) at_work(units.embedding.work);
+    return memory;
 }
 
 MemoryUse memory_of(const LayerContext& c, const StageWeights& weights, const Activations& of,

@@ -10,7 +10,7 @@
 #include "model/base/numbers.h"
 #include "model/transformer/chunks.h"
 #include "model/transformer/layer_memory.h"
-#include "model/transformer/weights.h"
+#include "sim/memory/weight_tensors.h"
 #include "sim/results/forecast.h"
 
 namespace stepcast {
@@ -68,21 +68,11 @@ struct ChunkMemory {
 ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& experiment, const Chunk& chunk);
 
 // Weights of a stage, in elements.
-struct StageWeights {
-    RankWeights all, layers;
-    RankWeights frozen;           // have no gradients; not part of `all`
+struct StageWeights : HeldWeights {
     double largest_unit = 0;      // most elements of one unit whose gradients are exchanged
     double largest_gathered = 0;  // most elements of one unit that ZeRO 3 gathers
     UnitMemory::Matrices matrices;
 };
-
-// What a rank holds of frozen weights of `stored` bytes each, `in_layers` of which are those of
-// layers and may be packed (workload.frozen).
-Bytes frozen_bytes(const LayerContext& context, const RankWeights& frozen,
-                   const RankWeights& in_layers, Bytes stored);
-
-// Whether matrices of layers are there in a narrow type alone.
-bool keeps_narrow_alone(const LayerContext& context);
 
 // Elements that this rank shares with other ranks, or with its host. What it holds alone is neither
 // gathered nor exchanged.

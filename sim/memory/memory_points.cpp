@@ -5,7 +5,6 @@
 #include <map>
 
 #include "model/base/numbers.h"
-#include "sim/memory/memory.h"
 #include "sim/memory/transformer_memory.h"
 
 namespace stepcast {

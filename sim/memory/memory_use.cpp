@@ -9,7 +9,6 @@
 #include "model/runtime_rules.h"
 #include "model/step.h"
 #include "sim/memory/coca_memory.h"
-#include "sim/memory/eager_memory.h"
 #include "sim/memory/process_memory.h"
 #include "sim/memory/transformer_memory.h"
 #include "sim/scatter.h"
@@ -70,6 +69,10 @@ MemoryUse with_doubt(MemoryUse use, const Experiment& e, Bytes process) {
     return use;
 }
 
+MemoryUse complete(const MemoryUse& use, const Experiment& e, Bytes process) {
+    return with_doubt(summed_up(use, e, process), e, process);
+}
+
 bool is_tight(const Experiment& e, Bytes needed, const MemoryUse& use) {
     constexpr double likely = 0.4;
     return use.capacity > Bytes(0) &&
@@ -92,8 +95,7 @@ double chance_out_of_memory(const Experiment& e, Bytes held, Bytes available) {
 MemoryUse memory_use(const Experiment& e, const Routing& routing) {
     const Workload& w = e.workload;
     if (w.kind == Workload::Kind::coca) return coca_memory(e);
-    if (w.kind == Workload::Kind::transformer)
-        return runs_script(e) ? eager_memory(e) : transformer_memory(e, routing);
+    if (w.kind == Workload::Kind::transformer) return transformer_memory(e, routing);
     const bool dense = w.kind == Workload::Kind::mlp;
     const double hidden = w.hidden, ffn = w.ffn, tokens = real(e.parallelism.micro_batch) * w.seq;
     const double experts = dense ? 1 : w.moe.experts / real(rank_count(e.cluster));
@@ -111,8 +113,7 @@ MemoryUse memory_use(const Experiment& e, const Routing& routing) {
                       (tokens * hidden + routed * hidden * 2 + rows * (2 * hidden + 2 * ffn)) *
                       size_of(w.dtype);
     use.buffers = dense ? bucket_bytes(e) : (routed + rows) * hidden * size_of(w.dtype);
-    const Bytes process = process_memory(e);
-    return with_doubt(summed_up(use, e, process), e, process);
+    return complete(use, e, process_memory(e));
 }
 
 int drawn_routings(const Experiment& e) {
@@ -121,11 +122,12 @@ int drawn_routings(const Experiment& e) {
     return drawn && e.workload.moe.experts > 0 ? e.routing.draws : 1;
 }
 
-MemoryUse fullest_memory(const Experiment& e) {
-    MemoryUse fullest;
+FullestDraw fullest_draw(const Experiment& e) {
+    FullestDraw fullest;
     for (int draw = 0; draw < drawn_routings(e); ++draw) {
-        const MemoryUse use = memory_use(e, routing_of(e, draw));
-        if (draw == 0 || use.peak > fullest.peak) fullest = use;
+        Routing routing = routing_of(e, draw);
+        const MemoryUse use = memory_use(e, routing);
+        if (draw == 0 || use.peak > fullest.use.peak) fullest = {use, std::move(routing)};
     }
     return fullest;
 }

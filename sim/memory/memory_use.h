@@ -20,6 +20,9 @@ MemoryUse summed_up(MemoryUse use, const Experiment& experiment, Bytes process);
 // Adds to what summed_up() returned the chance that it does not fit, and whether it is `tight`.
 MemoryUse with_doubt(MemoryUse use, const Experiment& experiment, Bytes process);
 
+// Both.
+MemoryUse complete(const MemoryUse& use, const Experiment& experiment, Bytes process);
+
 // The chance that what a device holds besides its context, `held` by the forecast, exceeds what it
 // can give: by the spread of measured peaks over forecasts ([memory] of scatter.toml).
 double chance_out_of_memory(const Experiment& experiment, Bytes held, Bytes available);
@@ -42,7 +45,12 @@ MemoryUse memory_use(const Experiment& experiment, const Routing& routing);
 // How many different routings the draws have.
 int drawn_routings(const Experiment& experiment);
 
-// Memory of the fullest draw, because a training meets all of them.
-MemoryUse fullest_memory(const Experiment& experiment);
+// The draw that needs most, because a training meets all of them.
+struct FullestDraw {
+    MemoryUse use;
+    Routing routing;
+};
+FullestDraw fullest_draw(const Experiment& experiment);
+inline MemoryUse fullest_memory(const Experiment& e) { return fullest_draw(e).use; }
 
 }  // namespace stepcast

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "model/base/numbers.h"
+#include "model/runtime_rules.h"
 #include "model/transformer/schedule.h"
-#include "sim/memory/memory.h"
 #include "sim/memory/memory_parts.h"
 #include "sim/memory/memory_use.h"
 #include "sim/memory/process_memory.h"
@@ -54,7 +54,23 @@ void along(const Order& order, const std::vector<ChunkMemory>& chunks, Call&& ca
 
 }  // namespace
 
-std::vector<SlotMemory> memory_of_slots(const Experiment& e, int stage, const Routing& routing) {
+Experiment as_eager(Experiment e) {
+    if (!runs_script(e)) return e;
+    e.runtime.kernels = KernelStyle::eager;
+    e.runtime.composed = {Composed::loss};
+    e.runtime.loss.fused = false;
+    e.runtime.gradients.type = GradientType::training;
+    e.runtime.gradients.freed = true;
+    e.runtime.gradients.fused_accumulation = false;
+    e.runtime.optimizer.master_weights = false;
+    e.runtime.optimizer.fused = true;
+    e.workload.fp32_loss = true;
+    return e;
+}
+
+std::vector<SlotMemory> memory_of_slots(const Experiment& experiment, int stage,
+                                        const Routing& routing) {
+    const Experiment e = as_eager(experiment);
     const LayerContext context{e, rank_shape(e), rank_groups(e), routing};
     const auto s = as_index(stage);
     const auto chunks = chunks_by_stage(paths_of(e.workload, e.parallelism), e.parallelism.pp);
@@ -68,7 +84,8 @@ std::vector<SlotMemory> memory_of_slots(const Experiment& e, int stage, const Ro
     return slots;
 }
 
-std::vector<MemoryUse> memory_of_stages(const Experiment& e, const Routing& routing) {
+std::vector<MemoryUse> memory_of_stages(const Experiment& experiment, const Routing& routing) {
+    const Experiment e = as_eager(experiment);
     const LayerContext context{e, rank_shape(e), rank_groups(e), routing};
     const UnitMemory units = unit_memory(context);
     const std::vector<Order> orders = schedule_orders(e.parallelism);

@@ -57,6 +57,12 @@ class Snapshots(unittest.TestCase):
             file.write(data if isinstance(data, bytes) else pickle.dumps(data))
         return path
 
+    def test_damaged_records_are_refused_in_words(self):
+        for segment in ({"address": 0, "total_size": MIB, "blocks": [{"address": 0, "size": "x", "state": "active_allocated"}]},
+                        {"address": 0, "total_size": MIB, "blocks": [{"state": "active_allocated"}]}, 7):
+            with self.assertRaisesRegex(memory_snapshot.SnapshotError, "no snapshot .*; expected segments, blocks and events"):
+                memory_snapshot.read(self.file_of({"segments": [segment], "device_traces": [[event("alloc", 0, 1)]]}))
+
     def test_peaks_and_parts_of_a_record(self):
         found = memory_snapshot.read(self.file_of({"segments": SEGMENTS, "device_traces": [EVENTS], "allocator_settings": {}}))
         self.assertEqual(found["version"], "PyTorch 2.1 or later")

@@ -4,7 +4,6 @@
 
 #include "model/step.h"
 #include "sim/gantt.h"
-#include "sim/memory/memory.h"
 #include "sim/memory/transformer_memory.h"
 #include "tests/graphs.h"
 #include "tests/transformers.h"

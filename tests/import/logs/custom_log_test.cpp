@@ -378,6 +378,40 @@ TEST_CASE("Megatron-LM's log is recognised; timers belong to the iteration befor
                Contains("1 of its 2 lines are means over the steps since the line before"));
 }
 
+// Megatron-Bridge's are gigabytes of 1e9: 54.761 and 64.425 of them, not what is allocated now.
+TEST_CASE("peaks of Megatron-Bridge's log are read in its unit") {
+    const LogFolder folder;
+    const ReadRun run =
+        import_log(
+            folder.file("a.log",
+                        " iteration        1/     100 | consumed samples:          128 | elapsed "
+                        "time per iteration (ms): 1500.0 | learning rate: 1.000000E-05 |\n"
+                        "[Rank 4] (after 2 iterations) memory (GB) | mem-allocated-gigabytes: "
+                        "31.458 | mem-active-gigabytes: 31.458 | mem-inactive-gigabytes: 1.2 | "
+                        "mem-reserved-gigabytes: 62.9 | mem-max-allocated-gigabytes: 54.761 | "
+                        "mem-max-active-gigabytes: 54.8 | mem-max-inactive-gigabytes: 3.1 | "
+                        "mem-max-reserved-gigabytes: 64.425 | mem-alloc-retires: 0\n"))
+            .runs.at(0);
+    CHECK(series(run, "memory", 4) == Points{{1, 54.761e9}});
+    CHECK(series(run, "memory_reserved", 4) == Points{{1, 64.425e9}});
+}
+
+// Binary gigabytes: 39.5 and 44.25 of them.
+TEST_CASE("torchtune's log gives rates and, where it has them, peaks") {
+    const LogFolder folder;
+    const ReadRun run =
+        import_log(folder.file("a.log",
+                               "Step 1 | loss:1.5 lr:2e-05 tokens_per_second_per_gpu:5120.5 "
+                               "peak_memory_active:40.1 peak_memory_alloc:39.5 "
+                               "peak_memory_reserved:44.25 grad_norm:1.2 \n"
+                               "Step 2 | loss:1.5 lr:2e-05 tokens_per_second_per_gpu:5121.5 \n"))
+            .runs.at(0);
+    CHECK(run.system == "torchtune");
+    CHECK(series(run, "tokens_per_s") == Points{{1, 5120.5}, {2, 5121.5}});
+    CHECK(series(run, "memory") == Points{{1, 39.5 * 1073741824}});
+    CHECK(series(run, "memory_reserved") == Points{{1, 44.25 * 1073741824}});
+}
+
 // 16384 tokens at 8192 tokens/s a rank are 2 s.
 TEST_CASE("torchtitan's log gives rates, and steps where the pattern states the tokens") {
     const LogFolder folder;

@@ -178,8 +178,7 @@ TEST_CASE("of steps that ran, few are said to run out of memory (where shared/tr
         if (file.path().extension() != ".csv") continue;
         for (const Comparison& c : read_comparisons(file.path().string(), "")) {
             const Experiment& e = c.what.experiment;
-            if (!c.refused_because.empty() || runs_script(e) ||
-                e.workload.kind != Workload::Kind::transformer)
+            if (!c.refused_because.empty() || e.workload.kind != Workload::Kind::transformer)
                 continue;
             ++rows;
             const Bytes available = e.cluster.gpu.memory - process_memory(e);
@@ -213,6 +212,27 @@ std::map<std::string, double> numbers_in(const std::string& path, const std::str
 }
 
 }  // namespace
+
+// Plain scripts on one GPU, torch.cuda.max_memory_allocated(). The sums that this list has replaced
+// were 0.25 % off in the mean and 1.4 % at most.
+TEST_CASE("what tensors take in plain scripts on an H200 and an H100 is met within 0.7 %") {
+    double sum = 0;
+    int compared = 0;
+    for (const char* gpu : {"h200", "h100"})
+        for (const Comparison& c :
+             read_comparisons(home_folder() + "/calibrate/measurements/" + gpu + "/steps.csv",
+                              gpu + std::string("-x1"))) {
+            if (!c.what.measured_peak) continue;
+            CAPTURE(c.what.case_id);
+            const double error =
+                memory_forecast(c.what.experiment).peak / *c.what.measured_peak - 1;
+            CHECK(std::abs(error) < 0.007);
+            sum += std::abs(error);
+            ++compared;
+        }
+    CHECK(compared == 50);
+    CHECK(sum / compared < 0.0015);
+}
 
 // Steps of users' scripts whose forecasts were frozen before they were measured: at the memory that
 // gives a stated chance, how many would have run out? Frameworks outside [memory] frameworks.

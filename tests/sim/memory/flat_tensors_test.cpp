@@ -4,8 +4,8 @@
 #include "model/input/presets.h"
 #include "model/step.h"
 #include "sim/memory/flat_list.h"
+#include "sim/memory/gathered_weights.h"
 #include "sim/memory/lifetimes.h"
-#include "sim/memory/module_weights.h"
 #include "sim/memory/transformer_memory.h"
 #include "tests/sim/drawn_experiments.h"
 
@@ -14,7 +14,7 @@ using namespace stepcast;
 namespace {
 
 using Event = AllocatorEvent::Kind;
-using Direction = ModuleWeights::Direction;
+using Direction = GatheredWeights::Direction;
 
 // GPT-2 with 124,439,808 weights, tied, 16-bit gradients, on two ranks, two micro-batches a step.
 constexpr double weights = 124439808;
@@ -75,19 +75,19 @@ UnitTape unit_of(const std::string& what, const std::vector<int>& elements) {
 
 // What a forward of embedding (10 weights), two layers (4 and 6) and logits (10) leaves gathered.
 double left_by_forward(bool again, bool tied, double reuse_distance) {
-    const UnitTape embedding = unit_of("embedding", {10}), layer = unit_of("layer", {4, 6}),
-                   head = unit_of("head", {10});
-    const std::vector<UnitPass> units{{&embedding}, {&layer, again}, {&layer, again}, {&head}};
+    const UnitModules layer{"layer", again, module_bytes(unit_of("layer", {4, 6}))};
+    const std::vector<UnitModules> units{
+        {"embedding", false, {20}}, layer, layer, {"head", false, {20}}};
     TensorRecorder tensors;
-    ModuleWeights modules(tensors, units, tied, Bytes(2), reuse_distance);
+    GatheredWeights modules(tensors, units, tied, 2 * reuse_distance);
     for (std::size_t unit = 0; unit < units.size(); ++unit)
-        for (std::size_t i = 0; i < units[unit].tape->blocks[0].operators.size(); ++i) {
+        for (std::size_t i = 0; i < units[unit].bytes.size(); ++i) {
             modules.before(unit, i, Direction::forward);
             modules.after(unit, i, Direction::forward);
         }
     const double left = living(tensors.out);
     for (std::size_t unit = units.size(); unit-- > 0;)
-        for (std::size_t i = units[unit].tape->blocks[0].operators.size(); i-- > 0;) {
+        for (std::size_t i = units[unit].bytes.size(); i-- > 0;) {
             modules.before(unit, i, Direction::backward);
             modules.after(unit, i, Direction::backward);
         }

@@ -4,7 +4,6 @@
 
 #include "model/step.h"
 #include "sim/engine/simulate.h"
-#include "sim/memory/memory.h"
 #include "sim/memory/memory_points.h"
 #include "sim/memory/transformer_memory.h"
 #include "tests/transformers.h"

@@ -6,7 +6,6 @@
 #include "model/transformer/schedule.h"
 #include "sim/memory/allocator_forecast.h"
 #include "sim/memory/lifetimes.h"
-#include "sim/memory/memory.h"
 #include "sim/memory/transformer_memory.h"
 
 using namespace stepcast;

@@ -1,0 +1,82 @@
+#include "sim/memory/gathered_weights.h"
+
+#include <numeric>
+
+#include "model/base/numbers.h"
+
+namespace stepcast {
+
+std::vector<double> module_bytes(const UnitTape& tape) {
+    std::vector<double> bytes;
+    for (const BlockTape& block : tape.blocks)
+        for (const OperatorTape& op : block.operators)
+            if (op.weight_gradient > 0) bytes.push_back(real(op.weight_gradient));
+    return bytes;
+}
+
+GatheredWeights::GatheredWeights(TensorRecorder& tensors, const std::vector<UnitModules>& units,
+                                 bool tied, double reuse_bytes)
+    : tensors_(tensors), reuse_bytes_(reuse_bytes) {
+    for (const UnitModules& unit : units) {
+        firsts_.push_back(modules_.size());
+        for (const double bytes : unit.bytes) modules_.push_back({unit.what, bytes});
+    }
+    firsts_.push_back(modules_.size());
+    set_distances(units);
+    if (tied && modules_.size() > 1) share_table();
+}
+
+// From a forward to the backward: all that follows, twice, and once more what is computed again.
+// From a forward of what is computed again to that: the same without its own unit's backward.
+void GatheredWeights::set_distances(const std::vector<UnitModules>& units) {
+    double after = 0;  // of later units
+    for (std::size_t u = units.size(); u-- > 0;) {
+        const std::vector<double>& bytes = units[u].bytes;
+        const double own = std::accumulate(bytes.begin(), bytes.end(), 0.0);
+        double later = 0;
+        for (std::size_t i = firsts_[u + 1]; i-- > firsts_[u];) {
+            modules_[i].distance = after + (units[u].again ? own - modules_[i].bytes : 2 * later);
+            later += modules_[i].bytes;
+        }
+        after += (units[u].again ? 3 : 2) * own;
+    }
+}
+
+// The logits' weights are the embedding's, which either stay or are gathered anew.
+void GatheredWeights::share_table() {
+    double& layers = modules_.front().distance = 0;
+    for (std::size_t i = 1; i + 1 < modules_.size(); ++i) layers += modules_[i].bytes;
+    if (layers < reuse_bytes_) modules_.back().bytes = 0;
+}
+
+void GatheredWeights::gather(std::size_t module) {
+    const Module& of = modules_[module];
+    if (of.bytes > 0 && !gathered_.contains(module))
+        gathered_[module] = tensors_.make(TensorKind::gathered, of.what, of.bytes, gather_stream);
+}
+
+void GatheredWeights::release(std::size_t module) {
+    const auto found = gathered_.find(module);
+    if (found == gathered_.end()) return;
+    tensors_.free(found->second);
+    gathered_.erase(found);
+}
+
+void GatheredWeights::before(std::size_t unit, std::size_t module, Direction direction) {
+    const std::size_t own = firsts_[unit] + module;
+    gather(own);
+    if (direction == Direction::backward) {
+        if (own > 0) gather(own - 1);
+    } else if (own + 1 < (direction == Direction::rerun ? firsts_[unit + 1] : modules_.size())) {
+        gather(own + 1);
+    }
+}
+
+void GatheredWeights::after(std::size_t unit, std::size_t module, Direction direction) {
+    const std::size_t own = firsts_[unit] + module;
+    const bool used_soon = direction == Direction::rerun || (direction == Direction::forward &&
+                                                             modules_[own].distance < reuse_bytes_);
+    if (!used_soon) release(own);
+}
+
+}  // namespace stepcast
