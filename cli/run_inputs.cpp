@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
-#include <random>
 
 #include <fmt/format.h>
 
@@ -17,7 +16,6 @@
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/refuse.h"
-#include "model/base/text_search.h"
 #include "model/base/whole_files.h"
 #include "sim/predict_all.h"
 #include "sim/why/diagnose.h"
@@ -52,6 +50,22 @@ void keep_by_hand(const std::string& path) {
         throw ConfigError(path +
                           ": is there and was not written by import, which would replace it by the "
                           "experiment of the log's arguments; expected another --out");
+}
+
+// Logs to import, and the experiment that the arguments of the only one describe, where --model
+// names none.
+struct LogImport {
+    ImportRequest request;
+    std::optional<Translation> own;
+};
+LogImport log_import(const Options& options) {
+    LogImport log{import_request_of(options), {}};
+    if (!options.model.empty() || options.inputs.size() != 1 ||
+        !is_experiment_log(options.inputs.front()))
+        return log;
+    log.own = translate(options.inputs.front(), translate_options(options));
+    log.request.ranks = as_int(log.own->ranks_of_split() * log.own->count("parallelism.dp", 1));
+    return log;
 }
 
 // How far one gets with steps alone.
@@ -99,22 +113,17 @@ bool is_log(const std::string& path) {
 }
 
 std::vector<std::string> import_logs(const Options& options) {
-    ImportRequest request = import_request_of(options);
-    std::optional<Translation> own;
-    if (options.model.empty() && options.inputs.size() == 1 &&
-        is_experiment_log(options.inputs.front())) {
-        own = translate(options.inputs.front(), translate_options(options));
-        request.model =
-            std::filesystem::path(options.out).replace_extension("experiment.toml").string();
-        keep_apart({request.model}, options.inputs);
-        keep_by_hand(request.model);
-        require_writable(request.model);
-        request.ranks = as_int(own->ranks_of_split() * own->count("parallelism.dp", 1));
-    }
+    LogImport log = log_import(options);
+    ImportRequest& request = log.request;
+    if (!log.own) return import_to_files(request);
+    request.model =
+        std::filesystem::path(options.out).replace_extension("experiment.toml").string();
+    keep_apart({request.model}, options.inputs);
+    keep_by_hand(request.model);
+    require_writable(request.model);
     std::vector<std::string> lines = import_to_files(request);
-    if (!own) return lines;
-    write_whole({{request.model, experiment_text(*own)}});
-    std::vector<std::string> told = report(*own);
+    write_whole({{request.model, experiment_text(*log.own)}});
+    std::vector<std::string> told = report(*log.own);
     told.push_back(request.model +
                    ": the experiment of the log's own arguments, which predicts its runs; compare "
                    "with --cluster, where it names no machine");
@@ -123,29 +132,23 @@ std::vector<std::string> import_logs(const Options& options) {
 }
 
 std::vector<Comparison> comparisons_of_log(const Options& options, const std::string& path) {
-    const auto folder = std::filesystem::temp_directory_path() /
-                        fmt::format("stepcast-log-{:08x}", std::random_device{}());
-    const struct Removed {
-        std::filesystem::path path;
-        ~Removed() {
-            std::error_code none;
-            std::filesystem::remove_all(path, none);
-        }
-    } removed{folder};
-    std::filesystem::create_directories(folder);
     Options import = options;
     import.inputs = {path};
     import.format = "auto";
-    import.out = (folder / (std::filesystem::path(path).stem().string() + ".csv")).string();
-    for (const std::string& line : import_logs(import))
-        if (!has(line, folder.string())) options.say(line);
+    LogImport log = log_import(import);
+    const std::string stem = std::filesystem::path(path).stem().string();
+    std::optional<ExperimentSource> own;
+    if (log.own)
+        own.emplace(log.request.model = stem + ".experiment.toml", experiment_text(*log.own));
+    const ImportedSamples samples = import_samples(log.request);
+    if (log.own)
+        for (const std::string& line : report(*log.own)) options.say(line);
+    for (const std::string& line : samples.report) options.say(line);
     std::vector<Comparison> found =
-        read_comparisons(import.out, options.cluster, options.framework);
+        comparisons_of(samples.rows, options.cluster, options.framework, own);
     for (Comparison& c : found) {
         c.what.source = path;
-        if (options.model.empty()) c.what.series = std::filesystem::path(path).stem().string();
-        if (const auto at = c.refused_because.find(folder.string() + "/"); at != std::string::npos)
-            c.refused_because.erase(at, folder.string().size() + 1);
+        if (options.model.empty()) c.what.series = stem;
     }
     return found;
 }
