@@ -7,6 +7,7 @@
 
 #include "calibrate/fit_parameter.h"
 #include "model/base/errors.h"
+#include "model/base/joined.h"
 #include "model/base/numbers.h"
 #include "sim/calibration.h"
 
@@ -67,7 +68,7 @@ static std::set<std::string> all(const std::vector<FitCase>& cases, std::string 
 }
 
 std::string kinds_of(const std::vector<FitCase>& cases) {
-    return fmt::format("{}", fmt::join(all(cases, &FitCase::kind), ", "));
+    return joined(all(cases, &FitCase::kind), ", ");
 }
 
 int shapes_wanted(std::size_t constants, bool of_links) {

@@ -9,7 +9,6 @@
 
 #include "calibrate/fit_parameter.h"
 #include "measured/medians.h"
-#include "model/base/errors.h"
 #include "model/base/lines.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"

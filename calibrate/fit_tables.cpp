@@ -13,7 +13,7 @@
 #include "calibrate/table_cases.h"
 #include "calibrate/table_record.h"
 #include "calibrate/traced_tables.h"
-#include "model/base/errors.h"
+#include "model/base/joined.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/refuse.h"
@@ -95,8 +95,7 @@ std::vector<std::pair<std::string, std::vector<FitCase>>> by_size(const NamedCas
         "no row of {} (aliases: {}) among {} rows of {}; expected measurements of the cluster's "
         "device",
         start.gpu.name, start.gpu.aliases, blocks.other_device_rows + blocks.other_op_rows,
-        blocks.devices.empty() ? "other operations"
-                               : fmt::format("{}", fmt::join(blocks.devices, ", ")));
+        blocks.devices.empty() ? "other operations" : joined(blocks.devices, ", "));
 }
 
 // The kernel for steps. Rows of tables count whole blocks and tell nothing of the ramp, so the ramp

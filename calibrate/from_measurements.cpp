@@ -18,6 +18,7 @@
 #include "import/tables/case_files.h"
 #include "measured/read.h"
 #include "model/base/errors.h"
+#include "model/base/joined.h"
 #include "model/base/refuse.h"
 #include "model/base/whole_files.h"
 #include "model/experiment.h"
@@ -69,8 +70,7 @@ std::string written(Cluster cluster, const Cluster& start, const CalibrationRequ
     fitted.date = request.date;
     if (start.fitted) fitted.rows = joined(std::move(fitted.rows), start.fitted->rows);
     for (const std::string& name : file_names(request)) put(fitted.sources, name);
-    fitted.constants =
-        other_constants(cluster, start, fmt::format("{}", fmt::join(file_names(request), ", ")));
+    fitted.constants = other_constants(cluster, start, joined(file_names(request), ", "));
     write_whole({{request.out, write_cluster(cluster)}});
     return fmt::format("{}\nconstants that these and earlier data determined: {}", request.out,
                        calibration_text(cluster));
@@ -191,7 +191,7 @@ std::string fit_blocks(const Cluster& start, CalibrationRequest request, const P
         blocks.traced.size(), blocks.gemms.size(), blocks.kernels.size(), blocks.attentions.size(),
         blocks.casts.size(), blocks.collectives.size(), blocks.exchanges.size(),
         blocks.moe_layers.size(), start.gpu.name, blocks.other_device_rows,
-        blocks.devices.empty() ? "" : fmt::format(" ({})", fmt::join(blocks.devices, ", ")),
+        blocks.devices.empty() ? "" : fmt::format(" ({})", joined(blocks.devices, ", ")),
         blocks.other_op_rows, blocks.unstated_rows, start.name,
         written(fit.cluster, start, request));
     if (blocks.part_nodes_rows > 0)
@@ -204,7 +204,7 @@ std::string fit_blocks(const Cluster& start, CalibrationRequest request, const P
             blocks.upper_bound_rows);
     if (!of_framework.empty())
         text += fmt::format("{}: from {}, {}\n", framework_file(request.out), request.framework,
-                            fmt::join(of_framework, "; "));
+                            joined(of_framework, "; "));
     return text + text_of(fit, start);
 }
 

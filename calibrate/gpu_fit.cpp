@@ -11,6 +11,7 @@
 #include "calibrate/host_sweep.h"
 #include "measured/medians.h"
 #include "model/base/errors.h"
+#include "model/base/joined.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/records/measurements.h"
@@ -56,7 +57,7 @@ std::string key_of(const Op& op) {
         return fmt::format("gemm {} {} {} {} {} {}", gemm->m, gemm->n, gemm->k, gemm->batch,
                            to_string(gemm->dtype), gemm->accumulate);
     if (const auto* group = std::get_if<GroupedGemm>(&op))
-        return fmt::format("grouped {} {} {} {}", fmt::join(group->rows, ","), group->n, group->k,
+        return fmt::format("grouped {} {} {} {}", joined(group->rows, ","), group->n, group->k,
                            to_string(group->dtype));
     if (const auto* pass = std::get_if<MemoryPass>(&op))
         return fmt::format("pass {} {} {}", pass->read.si(), pass->written.si(),

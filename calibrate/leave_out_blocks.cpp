@@ -12,7 +12,6 @@
 #include "calibrate/table_cases.h"
 #include "measured/nearest.h"
 #include "measured/read.h"
-#include "model/base/errors.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/refuse.h"

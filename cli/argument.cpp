@@ -5,19 +5,23 @@
 namespace stepcast {
 
 Arguments experiment_argument() {
-    return {{"EXPERIMENT", &Options::experiment, "",
-             "file, preset, workload or config.json; - is standard input", ungrouped, is_required}};
+    return {{"EXPERIMENT",
+             &Options::experiment,
+             "",
+             "file, preset, workload or config.json; - is standard input",
+             ungrouped,
+             {.required = true}}};
 }
 
 Arguments override_arguments() {
     return {{"--cluster", &Options::cluster, "CLUSTER",
              "the machine: a preset, a GPU's name or a file", of_machine},
-            {.name = "--gpus",
-             .value = &Options::gpus,
-             .type = "COUNT",
-             .help = "number of GPUs; dp = GPUs / (tp x pp x cp)",
-             .group = of_machine,
-             .most = 1 << 20},
+            {"--gpus",
+             &Options::gpus,
+             "COUNT",
+             "number of GPUs; dp = GPUs / (tp x pp x cp)",
+             of_machine,
+             {.most = 1 << 20}},
             {"--framework", &Options::framework, "FRAMEWORK",
              "whose kernels, overlap and host costs to assume: a preset (list presets "
              "frameworks) or a file",

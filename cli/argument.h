@@ -13,7 +13,14 @@ namespace stepcast {
 
 // Group of positional arguments and of options that stand in none.
 inline constexpr const char* ungrouped = "Options";
-inline constexpr bool is_required = true;
+
+// What few arguments have; named where one is stated.
+struct Traits {
+    bool required = false;
+    bool comma = false;               // of a list: one option holds A,B,..
+    bool many = false;                // of a list: one option holds several words
+    int least = 1, most = 1'000'000;  // of a count
+};
 
 struct Argument {
     const char* name;  // "--trace", or EXPERIMENT of a positional one
@@ -23,10 +30,7 @@ struct Argument {
     const char* type = "";  // of the value; "" of flags and positional arguments
     const char* help = "";
     const char* group = ungrouped;  // heading of --help; "" of what old command lines have
-    bool required = false;
-    bool comma = false;               // of a list: one option holds A,B,..
-    bool many = false;                // of a list: one option holds several words
-    int least = 1, most = 1'000'000;  // of a count
+    Traits traits = {};
 };
 using Arguments = std::vector<Argument>;
 

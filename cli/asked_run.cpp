@@ -18,7 +18,6 @@
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/base/refuse.h"
-#include "model/base/text_search.h"
 #include "model/input/check_experiment.h"
 #include "model/records/measurements.h"
 

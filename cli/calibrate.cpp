@@ -5,7 +5,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "calibrate/from_measurements.h"
 #include "calibrate/kernel_comparisons.h"
@@ -20,6 +19,7 @@
 #include "measured/nearest.h"
 #include "measured/read.h"
 #include "model/base/errors.h"
+#include "model/base/joined.h"
 #include "model/base/whole_files.h"
 #include "model/experiment.h"
 #include "reports/compare_page.h"
@@ -162,7 +162,7 @@ std::string sisters_text() {
                ? ""
                : fmt::format(
                      "not unseen: {}, whose rows were fitted for similar devices (the same SMs)\n",
-                     fmt::join(related, ", "));
+                     joined(related, ", "));
 }
 
 // Predicts every device from its datasheet and the constants of the other machines.
@@ -239,6 +239,11 @@ void require_device(const std::string& device) {
 
 namespace {
 
+bool fits_steps(const Options& options) {
+    return !options.fit.empty() || !options.cross_validate.empty() ||
+           (!options.framework.empty() && !are_tables(options.measurements));
+}
+
 void check_options(const Options& options) {
     if (options.out.empty() && options.cross_validate.empty())
         throw ConfigError("calibrate: expected --out, the file to write");
@@ -250,16 +255,18 @@ void check_options(const Options& options) {
     refuse_unread(options);
 }
 
+std::string calibrate_device(const Options& options, const Progress& progress) {
+    require_device(options.device);
+    check_files(options);
+    return options.device == "cuda" ? calibrate_cuda(options, progress)
+                                    : calibrate_host(options, progress);
+}
+
 }  // namespace
 
 std::string calibrate(const Options& options, const Progress& progress) {
     check_options(options);
-    if (!options.device.empty()) {
-        require_device(options.device);
-        check_files(options);
-        return options.device == "cuda" ? calibrate_cuda(options, progress)
-                                        : calibrate_host(options, progress);
-    }
+    if (!options.device.empty()) return calibrate_device(options, progress);
     if (!options.cross_validate.empty() && std::ranges::all_of(options.measurements, holds_kernels))
         return cross_validate_kernels(options, progress);
     if (leaves_sources_out(options)) check_files(options);
@@ -273,15 +280,13 @@ std::string calibrate(const Options& options, const Progress& progress) {
         asked.out = file_of(options);
         check_files(asked);
     }
-    const bool of_steps = !options.fit.empty() || !options.cross_validate.empty() ||
-                          (!options.framework.empty() && !are_tables(options.measurements));
     const CalibrationRequest request{.measurements = options.measurements,
                                      .cluster = options.cluster,
                                      .framework = options.framework,
                                      .out = asked.out,
                                      .date = current_date(),
                                      .enough = stop_asked};
-    if (of_steps) return calibrate_steps(options, request, progress);
+    if (fits_steps(options)) return calibrate_steps(options, request, progress);
     const std::string text = calibrate_from_measurements(request, progress);
     return asked.out == options.out ? text : text + page_of(asked);
 }
@@ -293,23 +298,20 @@ Verb calibrate_verb() {
         {"--ranks", &Options::ranks, "COUNT", "ranks to start; one a GPU with --device cuda",
          measured_here},
         {"--steps", &Options::steps, "COUNT", "repetitions of each sweep (11)", measured_here},
-        {.name = "--measurements",
-         .value = &Options::measurements,
-         .type = "FILE.csv",
-         .help = "measured steps, kernels or collectives to fit",
-         .group = recorded,
-         .many = true},
+        {"--measurements",
+         &Options::measurements,
+         "FILE.csv",
+         "measured steps, kernels or collectives to fit",
+         recorded,
+         {.many = true}},
         {"--cluster", &Options::cluster, "CLUSTER", "the machine to start from: file or preset",
          recorded},
         {"--framework", &Options::framework, "FRAMEWORK",
          "framework that the steps ran in, to start from: file or preset", recorded},
-        {.name = "--fit",
-         .value = &Options::fit,
-         .type = "framework|hardware|both|scatter|few-shot",
-         .help =
-             "which constants to fit to measured steps; scatter: widths of intervals; few-shot: "
-             "widths after a fit to a few steps",
-         .group = recorded},
+        {"--fit", &Options::fit, "framework|hardware|both|scatter|few-shot",
+         "which constants to fit to measured steps; scatter: widths of intervals; few-shot: "
+         "widths after a fit to a few steps",
+         recorded},
         {"--cross-validate", &Options::cross_validate,
          "model|ranks|framework|device|source|block|fold",
          "cross-validation: errors of the group left out; device --out FILE: spreads of "

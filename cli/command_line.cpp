@@ -36,13 +36,13 @@ void add_argument(CLI::App& verb, const Argument& a, Options& options) {
                    },
                    [&](std::vector<std::string> Options::*value) {
                        CLI::Option* const list = verb.add_option(a.name, options.*value, a.help);
-                       if (a.comma) list->delimiter(',');
-                       if (!list->get_positional() && !a.many) list->allow_extra_args(false);
+                       if (a.traits.comma) list->delimiter(',');
+                       if (!list->get_positional() && !a.traits.many) list->allow_extra_args(false);
                        return list;
                    },
                    [&](int Options::*value) {
                        return verb.add_option(a.name, options.*value, a.help)
-                           ->check(count_from(a.least, a.most));
+                           ->check(count_from(a.traits.least, a.traits.most));
                    },
                    [&](bool Options::*value) {
                        return static_cast<CLI::Option*>(
@@ -51,7 +51,7 @@ void add_argument(CLI::App& verb, const Argument& a, Options& options) {
         a.value);
     if (*a.type != '\0') option->type_name(a.type);
     if (!option->get_positional()) option->group(a.group);
-    option->required(a.required);
+    option->required(a.traits.required);
 }
 
 void add_verb(CLI::App& app, const Verb& verb, Options& options, int& code) {

@@ -192,12 +192,7 @@ Verb compare_verb() {
          "the experiment that ran; without it a trace's own kernel tables predict it, a "
          "log's own arguments",
          of_traces},
-        {.name = "--gpus",
-         .value = &Options::gpus,
-         .type = "COUNT",
-         .help = "ranks of --model",
-         .group = of_traces,
-         .most = 1 << 20},
+        {"--gpus", &Options::gpus, "COUNT", "ranks of --model", of_traces, {.most = 1 << 20}},
         {"--set", &Options::set, "KEY=VALUE", "any key of --model", of_traces},
         {"--trace", &Options::trace, "FILE.json",
          "for Perfetto: the predicted step next to the traced one", of_traces}};
@@ -206,13 +201,13 @@ Verb compare_verb() {
         out_argument("tables, summary.md, plots and a page"),
         {"--strict", &Options::strict, "", "exit code 1 when a case is refused", of_output}};
     const Arguments own{
-        {.name = "--measured",
-         .value = &Options::measured,
-         .type = "FILE|TIME,TIME",
-         .help = "your own steps, which narrow the forecasts: CASES.csv or what simulate --save "
-                 "wrote; of --waterfall the measured steps of both, - for one that is not known",
-         .group = of_own_steps,
-         .comma = true},
+        {"--measured",
+         &Options::measured,
+         "FILE|TIME,TIME",
+         "your own steps, which narrow the forecasts: CASES.csv or what simulate --save "
+         "wrote; of --waterfall the measured steps of both, - for one that is not known",
+         of_own_steps,
+         {.comma = true}},
         {"--waterfall", &Options::waterfall, "",
          "of two experiments, launch scripts, logs or rows (TABLE.csv:CASE): what each "
          "difference costs",
@@ -227,10 +222,13 @@ Verb compare_verb() {
         {"--junit", &Options::junit, "FILE.xml", "the verdict as JUnit XML", of_gate}};
     return {"compare", "predicted against measured",
             "stepcast compare mine.csv --framework torchtitan --out page",
-            joined({{{"INPUT", &Options::inputs, "",
+            joined({{{"INPUT",
+                      &Options::inputs,
+                      "",
                       "CASES.csv, MEASUREMENTS.csv, a training log, a table of kernels, "
                       "RUN_DIR, or a profiler's traces, one a rank",
-                      ungrouped, is_required}},
+                      ungrouped,
+                      {.required = true}}},
                     machine,
                     traces,
                     own,

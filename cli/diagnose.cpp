@@ -2,7 +2,6 @@
 
 #include "sim/why/diagnose.h"
 #include "cli/asked_run.h"
-#include "cli/experiment_inputs.h"
 #include "cli/output_files.h"
 #include "cli/run_inputs.h"
 #include "cli/verbs.h"
@@ -57,21 +56,21 @@ int run_diagnose(const Options& options) {
 
 Verb diagnose_verb() {
     const Arguments measured{
-        {.name = "--measured",
-         .value = &Options::measured,
-         .type = "STEP",
-         .help = "the step: 4.31s, 38%MFU, 410TFLOP/s, 3700tokens/s/gpu; or at least five single "
-                 "steps, T,T,..",
-         .group = what_was_seen,
-         .comma = true},
+        {"--measured",
+         &Options::measured,
+         "STEP",
+         "the step: 4.31s, 38%MFU, 410TFLOP/s, 3700tokens/s/gpu; or at least five single "
+         "steps, T,T,..",
+         what_was_seen,
+         {.comma = true}},
         {"--log", &Options::log, "FILE", "the training log of an experiment: its steps",
          what_was_seen},
-        {.name = "--rank-times",
-         .value = &Options::rank_times,
-         .type = "TIME,TIME,..",
-         .help = "what each rank computes in a step, as its profile says",
-         .group = what_was_seen,
-         .comma = true},
+        {"--rank-times",
+         &Options::rank_times,
+         "TIME,TIME,..",
+         "what each rank computes in a step, as its profile says",
+         what_was_seen,
+         {.comma = true}},
         {"--profile", &Options::profile, "FILE|DIR",
          "a rank's profile of this run (PyTorch's trace, Nsight's SQLite), or a folder of "
          "several ranks'",
@@ -99,10 +98,13 @@ Verb diagnose_verb() {
     return {"diagnose", "why a run is slower than it should be: ranked causes",
             "stepcast diagnose llama3-8b --cluster H100 --gpus 16 --framework torchtitan "
             "--measured 38%MFU",
-            joined({{{"RUN", &Options::experiment, "",
+            joined({{{"RUN",
+                      &Options::experiment,
+                      "",
                       "what ran: an experiment, a launch script, a log that states its "
                       "configuration, or a row (TABLE.csv:CASE)",
-                      ungrouped, is_required}},
+                      ungrouped,
+                      {.required = true}}},
                     measured,
                     override_arguments(),
                     foreign_arguments(),

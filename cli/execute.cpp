@@ -91,15 +91,16 @@ int run_execute(const Options& options) {
 
 Verb execute_verb() {
     const Arguments run{
-        {"--device", &Options::device, "host|cuda", "where to run", ungrouped, is_required},
+        {"--device", &Options::device, "host|cuda", "where to run", ungrouped, {.required = true}},
         {"--ranks", &Options::ranks, "COUNT",
          "ranks that the parallel layout must have; one a GPU with --device cuda"},
         {"--steps", &Options::steps, "COUNT", "samples"},
-        {.name = "--warmup",
-         .value = &Options::warmup,
-         .type = "COUNT",
-         .help = "steps before the first sample",
-         .least = 0}};
+        {"--warmup",
+         &Options::warmup,
+         "COUNT",
+         "steps before the first sample",
+         ungrouped,
+         {.least = 0}}};
     const Arguments output{json_argument(),
                            out_argument("the run: every sample and trace, and a page"),
                            trace_argument()};

@@ -9,7 +9,6 @@
 #include "measured/show.h"
 #include "model/base/lists.h"
 #include "reports/table.h"
-#include "sim/campaign.h"
 
 namespace stepcast {
 namespace {

@@ -88,7 +88,7 @@ Verb list_verb() {
     return {"list",
             "presets, keys, or the contents of measured rows",
             "stepcast list presets frameworks",
-            {{"WHAT", &Options::what, "", "presets, keys or rows", ungrouped, is_required},
+            {{"WHAT", &Options::what, "", "presets, keys or rows", ungrouped, {.required = true}},
              {"WORD|FILE.csv", &Options::inputs, "",
               "of presets and keys: only those whose line holds the word; of rows: files, "
               "of which it prints the hash of every row"},

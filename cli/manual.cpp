@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include "model/base/errors.h"
+#include "model/base/joined.h"
 #include "model/base/text_search.h"
 #include "model/experiment.h"
 #include "model/input/presets.h"
@@ -34,7 +35,7 @@ std::string first_name(const CLI::Option& option) {
 }
 
 std::string lines(const std::vector<std::string>& words) {
-    return fmt::format("{}\n", fmt::join(words, "\n"));
+    return fmt::format("{}\n", joined(words, "\n"));
 }
 
 std::string keys() {

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
-#include <random>
 #include <utility>
 
 #include <fmt/format.h>
@@ -19,7 +18,6 @@
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/refuse.h"
-#include "model/base/text_search.h"
 #include "model/base/whole_files.h"
 #include "model/input/presets.h"
 #include "sim/predict_all.h"
@@ -58,6 +56,22 @@ void keep_by_hand(const std::string& path) {
 // Not a log beside an experiment.
 bool asks_log_itself(const Options& options, const std::string& log) {
     return options.experiment.empty() || named_row(options.experiment).path == log;
+}
+
+// Logs to import, and the experiment that the arguments of the only one describe, where --model
+// names none.
+struct LogImport {
+    ImportRequest request;
+    std::optional<Translation> own;
+};
+LogImport log_import(const Options& options) {
+    LogImport log{import_request_of(options), {}};
+    if (!options.model.empty() || options.inputs.size() != 1 ||
+        !is_experiment_log(options.inputs.front()))
+        return log;
+    log.own = translate(options.inputs.front(), translate_options(options));
+    log.request.ranks = as_int(log.own->ranks_of_split() * log.own->count("parallelism.dp", 1));
+    return log;
 }
 
 // How far one gets with steps alone.
@@ -106,22 +120,17 @@ bool is_log(const std::string& path) {
 }
 
 std::vector<std::string> import_logs(const Options& options) {
-    ImportRequest request = import_request_of(options);
-    std::optional<Translation> own;
-    if (options.model.empty() && options.inputs.size() == 1 &&
-        is_experiment_log(options.inputs.front())) {
-        own = translate(options.inputs.front(), translate_options(options));
-        request.model =
-            std::filesystem::path(options.out).replace_extension("experiment.toml").string();
-        keep_apart({request.model}, options.inputs);
-        keep_by_hand(request.model);
-        require_writable(request.model);
-        request.ranks = as_int(own->ranks_of_split() * own->count("parallelism.dp", 1));
-    }
+    LogImport log = log_import(options);
+    ImportRequest& request = log.request;
+    if (!log.own) return import_to_files(request);
+    request.model =
+        std::filesystem::path(options.out).replace_extension("experiment.toml").string();
+    keep_apart({request.model}, options.inputs);
+    keep_by_hand(request.model);
+    require_writable(request.model);
     std::vector<std::string> lines = import_to_files(request);
-    if (!own) return lines;
-    write_whole({{request.model, experiment_text(*own)}});
-    std::vector<std::string> told = report(*own);
+    write_whole({{request.model, experiment_text(*log.own)}});
+    std::vector<std::string> told = report(*log.own);
     told.push_back(request.model +
                    ": the experiment of the log's own arguments, which predicts its runs; compare "
                    "with --cluster, where it names no machine");
@@ -131,10 +140,13 @@ std::vector<std::string> import_logs(const Options& options) {
 
 namespace {
 
-// The experiment of a log's runs where it is no file or preset of its own, or is asked with other
-// values, as such a file: "" = as --model says.
-std::string experiment_of_log(const Options& options, const std::string& log,
-                              const std::filesystem::path& folder) {
+// The experiment of a log's runs, as --model says it: "" = none. `text` where it is no file or
+// preset of its own, or is asked with other values.
+struct AskedModel {
+    std::string name;
+    std::optional<std::string> text;
+};
+AskedModel model_of_log(const Options& options, const std::string& log) {
     Options asked = options;
     if (asks_log_itself(options, log))
         asked.experiment = std::exchange(asked.model, "");
@@ -142,41 +154,35 @@ std::string experiment_of_log(const Options& options, const std::string& log,
         asked.say = [](const std::string&) {};  // who asks has said it
     const std::string& name = asked.experiment;
     const bool own = name.ends_with(".toml") || has_preset(PresetKind::experiment, name);
-    if (name.empty() || (own && options.set.empty())) return own ? name : "";
-    const auto file = folder / (std::filesystem::path(name).stem().string() + ".experiment.toml");
-    write_whole({{file.string(), shown(asked)}});
-    return file.string();
+    if (name.empty() || (own && options.set.empty())) return {own ? name : options.model, {}};
+    return {std::filesystem::path(name).stem().string(), shown(asked)};
 }
 
 }  // namespace
 
 std::vector<Comparison> comparisons_of_log(const Options& options, const std::string& path) {
-    const auto folder = std::filesystem::temp_directory_path() /
-                        fmt::format("stepcast-log-{:08x}", std::random_device{}());
-    const struct Removed {
-        std::filesystem::path path;
-        ~Removed() {
-            std::error_code none;
-            std::filesystem::remove_all(path, none);
-        }
-    } removed{folder};
-    std::filesystem::create_directories(folder);
+    const AskedModel asked = model_of_log(options, path);
     Options import = options;
     import.inputs = {path};
     import.format = "auto";
-    import.out = (folder / (std::filesystem::path(path).stem().string() + ".csv")).string();
-    if (const auto own = experiment_of_log(options, path, folder); !own.empty()) import.model = own;
-    const bool written = has(import.model, folder.string());  // with the machine
-    for (const std::string& line : import_logs(import))
-        if (!has(line, folder.string())) options.say(line);
+    import.model = asked.name;
+    LogImport log = log_import(import);
+    const std::string stem = std::filesystem::path(path).stem().string();
+    std::optional<ExperimentSource> own;
+    if (log.own)
+        own.emplace(log.request.model = stem + ".experiment.toml", experiment_text(*log.own));
+    if (asked.text)  // with the machine
+        own.emplace(log.request.model = asked.name + ".experiment.toml", *asked.text);
+    const ImportedSamples samples = import_samples(log.request);
+    if (log.own)
+        for (const std::string& line : report(*log.own)) options.say(line);
+    for (const std::string& line : samples.report) options.say(line);
     std::vector<Comparison> found =
-        read_comparisons(import.out, written ? "" : options.cluster, options.framework);
+        comparisons_of(samples.rows, asked.text ? "" : options.cluster, options.framework, own);
     for (Comparison& c : found) {
         c.what.source = path;
-        if (written) c.what.series = std::filesystem::path(import.model).stem().stem().string();
-        if (import.model.empty()) c.what.series = std::filesystem::path(path).stem().string();
-        if (const auto at = c.refused_because.find(folder.string() + "/"); at != std::string::npos)
-            c.refused_because.erase(at, folder.string().size() + 1);
+        if (asked.text) c.what.series = asked.name;
+        if (asked.name.empty()) c.what.series = stem;
     }
     return found;
 }

@@ -16,9 +16,12 @@ Verb show_verb() {
     Arguments machine = override_arguments();
     return {"show", "every key of an experiment or preset, who said it, as TOML",
             "stepcast show gpt3_175b_a100",
-            joined({{{"NAME", &Options::experiment, "",
-                      "experiment, workload, cluster or framework: preset or file", ungrouped,
-                      is_required}},
+            joined({{{"NAME",
+                      &Options::experiment,
+                      "",
+                      "experiment, workload, cluster or framework: preset or file",
+                      ungrouped,
+                      {.required = true}}},
                     machine}),
             run_show};
 }

@@ -282,13 +282,13 @@ Verb simulate_verb() {
          "the peak, the tensor that fails",
          why_so}};
     const Arguments own{
-        {.name = "--measured",
-         .value = &Options::measured,
-         .type = "TIME|FILE",
-         .help = "steps that you measured, which narrow the forecast: of one column after the "
-                 "other (4.31s, - where it is not known), CASES.csv or what --save wrote",
-         .group = of_own_steps,
-         .comma = true},
+        {"--measured",
+         &Options::measured,
+         "TIME|FILE",
+         "steps that you measured, which narrow the forecast: of one column after the "
+         "other (4.31s, - where it is not known), CASES.csv or what --save wrote",
+         of_own_steps,
+         {.comma = true}},
         {"--save", &Options::save, "FILE.toml", "keep these steps for the next command",
          of_own_steps},
         {"--tuned", &Options::tuned, "",
@@ -305,10 +305,13 @@ Verb simulate_verb() {
     return {"simulate", "predict a step",
             "stepcast simulate llama3-70b --cluster H100 --gpus 256 --framework megatron-core "
             "--set tp=8",
-            joined({{{"EXPERIMENT", &Options::inputs, "",
+            joined({{{"EXPERIMENT",
+                      &Options::inputs,
+                      "",
                       "files, presets, workloads or config.json; several stand side by "
                       "side, as do the values of a key that --set gives twice",
-                      ungrouped, is_required}},
+                      ungrouped,
+                      {.required = true}}},
                     override_arguments_of_several(),
                     why,
                     output,

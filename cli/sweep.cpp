@@ -1,23 +1,19 @@
 #include "cli/sweep.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
-#include <ranges>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "cli/experiment_inputs.h"
 #include "cli/output_files.h"
 #include "cli/verbs.h"
 #include "import/launch/emit.h"
 #include "model/base/errors.h"
+#include "model/base/joined.h"
 #include "model/base/lists.h"
 #include "model/base/names.h"
-#include "model/input/keys.h"
 #include "model/input/remarks.h"
-#include "model/input/split_keys.h"
 #include "reports/json.h"
 #include "reports/step_page.h"
 #include "reports/sweep_json.h"
@@ -111,25 +107,6 @@ int run_sweep(const Options& options) {
     return 0;
 }
 
-// What --set states of the layout is no choice of parallelism=all any more. What a file states is:
-// the layouts of an experiment are asked for beside its own.
-void fix_set_keys(const Options& options, std::vector<Axis>& axes) {
-    if (!varies_every_split(axes)) return;
-    using enum SplitKey;
-    static constexpr std::array walked{
-        tp, cp, pp, dp, ep, sequence_parallel, micro_batch, schedule, vp, recompute, zero, layout};
-    for (const std::string& text : options.set | std::views::reverse) {  // the last of a key counts
-        const auto [key, value] = parse_override(text);
-        const Key* const known = find_key(key);
-        const std::size_t split = known ? split_index(canonical(*known)) : split_key_count;
-        if (std::ranges::find(walked, split, [](SplitKey k) { return as_index(k); }) ==
-            walked.end())
-            continue;
-        const Axis fixed = parse_axis(key + "=" + value);
-        if (std::ranges::find(axes, fixed.key, &Axis::key) == axes.end()) axes.push_back(fixed);
-    }
-}
-
 }  // namespace
 
 void check_files_of_sweep(const Options& options) {
@@ -144,8 +121,7 @@ SweepQuestion sweep_question(const Options& asked) {
     Options options = asked;
     if (asked.frameworks.size() > 1) {
         options.frameworks.resize(1);
-        options.vary.push_back(
-            fmt::format("framework.preset={}", fmt::join(asked.frameworks, ",")));
+        options.vary.push_back(fmt::format("framework.preset={}", joined(asked.frameworks, ",")));
         if (asked.vary.empty()) options.vary.insert(options.vary.begin(), "parallelism=all");
     }
     require_one_answer(options);
@@ -158,7 +134,7 @@ SweepQuestion sweep_question(const Options& asked) {
         keep_unwritten(question.experiment, parse_name<EmitFormat>(options.emit));
     for (const std::string& text : options.vary) question.axes.push_back(parse_axis(text));
     if (options.vary.empty()) question.axes.push_back(parse_axis("parallelism=all"));
-    fix_set_keys(options, question.axes);
+    fix_set_splits(question.axes, options.set);
     question.where = parse_constraints(options.where);
     question.top = options.top;
     read_objectives(question, options);
@@ -181,19 +157,19 @@ Verb sweep_verb() {
          "what to optimize; two with a comma between: a Pareto front", of_search},
         {"--pareto", &Options::pareto, "", "the Pareto front of the objective and the peak memory",
          of_search},
-        {.name = "--top",
-         .value = &Options::top,
-         .type = "COUNT",
-         .help = "how many of the best to list (10)",
-         .group = of_search,
-         .most = 1000},
-        {.name = "--threads",
-         .value = &Options::threads,
-         .type = "COUNT",
-         .help = "threads, instead of one a core",
-         .group = of_search,
-         .most = 1024},
-        {.name = "--resume", .value = &Options::resume, .group = ""}};
+        {"--top",
+         &Options::top,
+         "COUNT",
+         "how many of the best to list (10)",
+         of_search,
+         {.most = 1000}},
+        {"--threads",
+         &Options::threads,
+         "COUNT",
+         "threads, instead of one a core",
+         of_search,
+         {.most = 1024}},
+        {"--resume", &Options::resume, "", "", ""}};
     const Arguments output{
         json_argument(), emit_argument(),
         out_argument("sweep.csv (what is simulated so far), tables, plots and a page")};

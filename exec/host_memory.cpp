@@ -6,7 +6,6 @@
 #include <new>
 
 #include "exec/footprint.h"
-#include "model/base/errors.h"
 #include "model/base/refuse.h"
 
 namespace stepcast {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "model/base/errors.h"
 #include "model/base/plain_text.h"
 #include "model/base/refuse.h"
 

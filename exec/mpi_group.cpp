@@ -7,6 +7,7 @@
 #include "exec/shared_id.h"
 #include "exec/steady_clock.h"
 #include "model/base/errors.h"
+#include "model/base/joined.h"
 #include "model/base/numbers.h"
 #include "model/base/refuse.h"
 
@@ -43,7 +44,7 @@ void finish(const MpiGroup& group, MPI_Request request, const std::vector<int>& 
         if (rank != own) others.push_back(rank);
     throw DeviceError(fmt::format("{} {} did not arrive within {}",
                                   others.size() == 1 ? "rank" : "one of the ranks",
-                                  fmt::join(others, ", "), to_string(group.patience.timeout)));
+                                  joined(others, ", "), to_string(group.patience.timeout)));
 }
 
 Seconds clock_offset(const MpiGroup& world) {

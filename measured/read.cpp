@@ -2,7 +2,6 @@
 
 #include "measured/priors.h"
 #include "model/base/errors.h"
-#include "model/input/key_table.h"
 #include "model/input/key_values.h"
 #include "model/input/keys.h"
 #include "model/input/presets.h"

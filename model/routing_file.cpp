@@ -1,4 +1,5 @@
 #include "model/routing_file.h"
+#include "model/base/joined.h"
 
 #include <filesystem>
 
@@ -46,8 +47,8 @@ int cell(const CsvReader& csv, std::size_t column, std::string_view name, int mo
 
 void expect_header(CsvReader& csv, const std::vector<std::string>& header) {
     if (csv.next() && csv.fields() == header) return;
-    csv.fail(fmt::format("found \"{}\"; expected the header \"{}\"", fmt::join(csv.fields(), ","),
-                         fmt::join(header, ",")));
+    csv.fail(fmt::format("found \"{}\"; expected the header \"{}\"", joined(csv.fields(), ","),
+                         joined(header, ",")));
 }
 
 // Reads exactly `expected` rows and passes each to `read`.

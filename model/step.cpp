@@ -11,7 +11,6 @@
 #include "model/recorded/script/steps.h"
 #include "model/runtime_rules.h"
 #include "model/transformer/counts.h"
-#include "model/transformer/layer.h"
 #include "model/transformer/rank_shape.h"
 #include "model/transformer/step.h"
 

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "measured/medians.h"
-#include "model/base/errors.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"

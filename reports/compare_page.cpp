@@ -8,7 +8,6 @@
 
 #include "model/base/lines.h"
 #include "model/base/lists.h"
-#include "model/records/provenance.h"
 #include "reports/compare.h"
 #include "reports/comparison_tables.h"
 #include "reports/comparison_words.h"

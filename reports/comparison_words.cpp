@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "measured/priors.h"
+#include "model/base/joined.h"
 #include "model/base/lines.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
@@ -130,7 +131,7 @@ std::vector<Cell> fit_row(const std::string& name, const Fitted& fitted,
             {fitted.date.substr(0, 10)},
             count_cell(fitted.samples),
             {tables.size() > few_tables ? fmt::format("{} tables", tables.size())
-                                        : fmt::format("{}", fmt::join(tables, ", "))},
+                                        : joined(tables, ", ")},
             {step_errors(fitted, false)},
             {step_errors(fitted, true)},
             {fmt::format("{} of {}", assumed, fitted.parameters.size())},
@@ -220,7 +221,7 @@ std::string clusters_text(const std::vector<Comparison>& comparisons) {
     constexpr std::size_t most_named = 5;  // more would not fit the picture
     return names.size() > most_named
                ? fmt::format("{} clusters", names.size())
-               : fmt::format("cluster{} {}", names.size() == 1 ? "" : "s", fmt::join(names, ", "));
+               : fmt::format("cluster{} {}", names.size() == 1 ? "" : "s", joined(names, ", "));
 }
 
 std::string count_title(const std::vector<Comparison>& comparisons, std::size_t shown) {
@@ -231,7 +232,7 @@ std::string count_title(const std::vector<Comparison>& comparisons, std::size_t 
     if (refused > 0) add_line(why, "{} refused", refused);
     if (all > shown + refused) add_line(why, "{} not shown", all - shown - refused);
     return fmt::format("{} of {} cases", shown, all) +
-           (why.empty() ? "" : fmt::format(" ({})", fmt::join(why, ", ")));
+           (why.empty() ? "" : fmt::format(" ({})", joined(why, ", ")));
 }
 
 std::string error_text(const std::vector<Comparison>& comparisons) {

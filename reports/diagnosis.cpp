@@ -4,8 +4,8 @@
 #include <ranges>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include "model/base/joined.h"
 #include "model/base/lines.h"
 #include "model/base/numbers.h"
 #include "model/base/whole_files.h"
@@ -120,7 +120,7 @@ std::string verdict_text(const Diagnosis& d) {
                    "layout or setting may cost less (stepcast sweep)";
         case likely:
             if (!d.together.empty())
-                return fmt::format("likely: {}, both at once", fmt::join(d.together, " and "));
+                return fmt::format("likely: {}, both at once", joined(d.together, " and "));
             return fmt::format("likely: {} ({} of the probability)", d.causes.front().name,
                                percent_text(d.causes.front().probability));
         case cannot_tell:
@@ -128,7 +128,7 @@ std::string verdict_text(const Diagnosis& d) {
                 return "cannot tell: the run is slower than its forecast, and no cause of the "
                        "list explains it";
             return fmt::format("cannot tell: {} may be why, about as likely",
-                               fmt::join(d.alike | std::views::take(most_alike), ", "));
+                               joined(d.alike | std::views::take(most_alike), ", "));
         case too_fast: {
             std::string text =
                 "faster than such a run can be: another batch, a micro-batch taken for a step, "

@@ -6,12 +6,11 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "measured/medians.h"
+#include "model/base/joined.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
-#include "model/base/plain_text.h"
 #include "reports/campaign_tables.h"
 #include "sim/scatter.h"
 
@@ -134,7 +133,7 @@ std::string brief_notes(const std::vector<Note>& notes) {
     }
     // each once, even if a step is both below and above the fitted range
     laws.erase(std::unique(laws.begin(), laws.end()), laws.end());
-    std::string known = laws.empty() ? "" : fmt::format("extrapolated: {}", fmt::join(laws, ", "));
+    std::string known = laws.empty() ? "" : fmt::format("extrapolated: {}", joined(laws, ", "));
     if (undetermined > 0)
         known += fmt::format("{}{} parameters kept their prior", known.empty() ? "" : "; ",
                              undetermined);
@@ -180,7 +179,7 @@ std::string unequal_text(const UnequalStages& u, Seconds step) {
         u.logits ? ": logits" : "");
     if (!u.layout.empty())
         text += fmt::format("; layout={}, stage_layers=[{}], gives {} ({})", u.layout,
-                            fmt::join(u.layers, ","), time_text(u.step),
+                            joined(u.layers, ","), time_text(u.step),
                             signed_percent_text(u.step / step - 1));
     return text;
 }

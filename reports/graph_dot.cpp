@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <boost/graph/graphviz.hpp>
 
-#include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/refuse.h"
 #include "model/base/whole_files.h"

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "model/base/joined.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "reports/compare.h"
@@ -53,7 +54,7 @@ std::string clusters_of(const Rows& rows) {
     for (const KernelComparison& k : rows) names.insert(k.cluster);
     return names.empty()
                ? ""
-               : fmt::format("cluster{} {}", names.size() == 1 ? "" : "s", fmt::join(names, ", "));
+               : fmt::format("cluster{} {}", names.size() == 1 ? "" : "s", joined(names, ", "));
 }
 
 PlotRange range_of(const Rows& rows, const std::function<double(const KernelComparison&)>& value) {

@@ -10,6 +10,7 @@
 
 #include "measured/medians.h"
 #include "model/base/csv.h"
+#include "model/base/joined.h"
 #include "model/base/lines.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
@@ -94,7 +95,7 @@ std::string clusters_line(const Rows& rows) {
     std::set<std::string> pairs;
     for (const KernelComparison& k : rows)
         pairs.insert(fmt::format("{} on {}", k.device, k.cluster));
-    return fmt::format("predicted by cluster: {}", fmt::join(pairs, ", "));
+    return fmt::format("predicted by cluster: {}", joined(pairs, ", "));
 }
 
 // "" if the cluster has constants for every kernel by its name.
@@ -109,7 +110,7 @@ std::string stand_ins(const Rows& rows) {
     return parts.empty()
                ? ""
                : fmt::format("kernels without constants under their name, estimated as another: {}",
-                             fmt::join(parts, "; "));
+                             joined(parts, "; "));
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include "model/base/joined.h"
 #include "model/base/plain_text.h"
 #include "model/base/text_search.h"
 #include "reports/table.h"
@@ -80,7 +80,7 @@ std::string presets_table(const PresetList& presets) {
         add(c.name, fmt::format("{} x {}, {}", rank_count(c), c.gpu.name,
                                 c.fitted ? fitted(*c.fitted) : "uncalibrated"));
     text += "clusters known by their datasheet only\n" +
-            wrapped(fmt::format("  {}", fmt::join(presets.nameplates, ", ")), 2);
+            wrapped(fmt::format("  {}", joined(presets.nameplates, ", ")), 2);
     return text;
 }
 

@@ -7,6 +7,7 @@
 
 #include "measured/medians.h"
 #include "measured/priors.h"
+#include "model/base/joined.h"
 #include "model/base/lines.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
@@ -295,10 +296,6 @@ std::string with_units(const Note& n) {
                        text(n.value), text(n.least), text(n.most));
 }
 
-std::string joined(const std::vector<std::string>& words, const char* between) {
-    return fmt::format("{}", fmt::join(words, between));
-}
-
 }  // namespace
 
 Fact work_fact(int sequences, int seq, int micro_batch) {
@@ -391,7 +388,7 @@ Table error_table(const std::string& name, const Fitted& fitted) {
                               percent_cell(e.mape),
                               signed_percent_cell(e.bias),
                               signed_percent_cell(e.worst)});
-    table.below = fmt::format("fitted to {}", fmt::join(source_names(fitted), ", "));
+    table.below = fmt::format("fitted to {}", joined(source_names(fitted), ", "));
     return table;
 }
 

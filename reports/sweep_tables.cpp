@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "model/base/csv.h"
+#include "model/base/joined.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
@@ -111,7 +112,7 @@ std::string calibration_shown(const SweepAnswer& r) {
     if (!makers.empty()) makers += " is measured";
     return without == machines_shown(r)
                ? "UNCALIBRATED" + makers
-               : fmt::format("UNCALIBRATED on {}{}", fmt::join(without, ", "), makers);
+               : fmt::format("UNCALIBRATED on {}{}", joined(without, ", "), makers);
 }
 
 }  // namespace
@@ -179,7 +180,7 @@ Table rows_table(const SweepAnswer& r, const std::vector<SweepRow>& rows) {
 
 std::string sweep_title(const SweepAnswer& r) {
     const std::string framework = r.framework.empty() ? "" : ", framework " + r.framework;
-    return fmt::format("{} on {}{}, {}: {}{}", r.experiment, fmt::join(machines_shown(r), ", "),
+    return fmt::format("{} on {}{}, {}: {}{}", r.experiment, joined(machines_shown(r), ", "),
                        framework, calibration_shown(r), objective_text(r),
                        r.work_differs ? ", as tokens per step differ between configurations" : "");
 }
@@ -189,7 +190,7 @@ static std::string left_out_text(const std::vector<std::string>& schedules) {
     return wrapped(fmt::format(
         "not searched: schedule {}, whose kernels do not run side by side here as they do in its "
         "program; --vary parallelism.schedule=1f1b,{} includes it",
-        fmt::join(schedules, ", "), fmt::join(schedules, ",")));
+        joined(schedules, ", "), joined(schedules, ",")));
 }
 
 // What of the software was searched with the split, and what the experiment states against it.
@@ -198,12 +199,12 @@ static std::string switches_text(const SweepAnswer& r) {
     if (!r.switches.empty())
         text += wrapped(
             fmt::format("searched with the parallel layout: {}, as framework {} can switch them",
-                        fmt::join(r.switches, ", "), r.framework));
+                        joined(r.switches, ", "), r.framework));
     if (!r.outvoting.empty())
         text +=
             wrapped(fmt::format("kept as you set them; framework {} would use the value in "
                                 "parentheses: {}; --vary KEY=A,B searches one",
-                                r.framework, fmt::join(r.outvoting, ", ")));
+                                r.framework, joined(r.outvoting, ", ")));
     return text;
 }
 
@@ -325,7 +326,7 @@ std::string top_csv(const SweepAnswer& r) {
 }
 
 std::string each_of_text(const SweepAnswer& r) {
-    return fmt::format("{}", fmt::join(r.each_of | std::views::transform(short_key), " and "));
+    return joined(r.each_of | std::views::transform(short_key), " and ");
 }
 
 std::string sweep_table(const SweepAnswer& r) {

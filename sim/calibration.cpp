@@ -6,6 +6,8 @@
 #include <array>
 #include <utility>
 
+#include "model/base/joined.h"
+
 namespace stepcast {
 namespace {
 
@@ -89,14 +91,14 @@ std::string calibration_text(const Cluster& cluster) {
         parts.push_back(k.determined > 0 ? fmt::format("{}: {} constant{}", k.kind, k.determined,
                                                        k.determined == 1 ? "" : "s")
                                          : k.kind + ": not measured");
-    return fmt::format("{}", fmt::join(parts, "; "));
+    return joined(parts, "; ");
 }
 
 std::string unmeasured_kinds(const Cluster& cluster) {
     std::vector<std::string> kinds;
     for (const KindCalibration& k : calibrations_of(cluster))
         if (k.determined == 0) kinds.push_back(k.kind);
-    return fmt::format("{}", fmt::join(kinds, ", "));
+    return joined(kinds, ", ");
 }
 
 }  // namespace stepcast

@@ -7,7 +7,6 @@
 #include <array>
 #include <cmath>
 
-#include "model/base/errors.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/refuse.h"

@@ -22,7 +22,6 @@
 #include "model/records/measurements.h"
 #include "model/step.h"
 #include "model/transformer/counts.h"
-#include "model/transformer/layer.h"
 #include "model/transformer/rank_shape.h"
 #include "sim/breakdown.h"
 #include "sim/costs/clock.h"

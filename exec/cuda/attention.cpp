@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "exec/cuda/check.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 
 namespace stepcast {
@@ -138,9 +139,7 @@ void attend(Products& products, const Attention& op, const CudaOperands& at, voi
 
 namespace {
 
-bool has(const std::vector<Attention>& ops, const Attention& op) {
-    return std::ranges::find(ops, op) != ops.end();
-}
+bool has(const std::vector<Attention>& ops, const Attention& op) { return contains(ops, op); }
 
 }  // namespace
 
@@ -155,7 +154,7 @@ void Attentions::prepare(const Attention& op, cudaStream_t stream) {
         "flash attention ran by stepcast's own kernel, which uses no tensor cores: right, but many "
         "times slower than the kernels of the forecast (cuDNN: {})",
         why);
-    if (std::ranges::find(doubts_, doubt) == doubts_.end()) doubts_.push_back(std::move(doubt));
+    add_once(doubts_, std::move(doubt));
 }
 
 void Attentions::run(const Attention& op, const CudaOperands& at, void* workspace,

@@ -7,6 +7,7 @@
 #include "exec/cuda/attention.h"
 #include "exec/footprint.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 
 namespace stepcast {
 namespace {
@@ -91,7 +92,7 @@ std::vector<std::string> execution_doubts(const TaskGraph& graph) {
         if (why.empty()) continue;
         std::string how =
             fmt::format("flash attention ran as GEMMs and a softmax through memory: {}", why);
-        if (std::ranges::find(doubts, how) == doubts.end()) doubts.push_back(std::move(how));
+        add_once(doubts, std::move(how));
     }
     doubt(
         +[](const Gemm& op) { return op.unmeasured == Unmeasured::delta_rule; },

@@ -9,6 +9,7 @@
 #include "exec/cuda/check.h"
 #include "exec/cuda/gemm.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 
 namespace stepcast {
@@ -162,7 +163,7 @@ GroupedProducts::Way GroupedProducts::fastest(const GroupedGemm& op, Planned& pl
 
 void GroupedProducts::choose(const GroupedGemm& op, Way way) {
     Planned& plan = plans_.at(&op);
-    if (std::ranges::find(plan.ways, way) != plan.ways.end()) plan.way = way;
+    if (contains(plan.ways, way)) plan.way = way;
 }
 
 std::string GroupedProducts::ran(const GroupedGemm& op) const {

@@ -1,4 +1,5 @@
-// Defaults are those of deepspeed/runtime/{config,constants}.py and zero/config.py at edaa7221.
+// Reads DeepSpeed's JSON configuration. Defaults are those of
+// deepspeed/runtime/{config,constants}.py and zero/config.py at edaa7221.
 #pragma once
 
 #include "import/launch/document.h"

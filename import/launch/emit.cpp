@@ -6,6 +6,7 @@
 #include "import/launch/emit_torchtitan.h"
 #include "import/launch/lost_keys.h"
 #include "model/base/errors.h"
+#include "model/base/joined.h"
 #include "model/base/refuse.h"
 #include "model/runtime_rules.h"
 
@@ -121,7 +122,7 @@ Emission emit(const Experiment& experiment, EmitFormat format) {
         default: text = emit_megatron(experiment, format, emission);
     }
     if (!emission.refused.empty())
-        refuse("--emit {}: {}{}", to_string(format), cannot_run, fmt::join(emission.refused, "; "));
+        refuse("--emit {}: {}{}", to_string(format), cannot_run, joined(emission.refused, "; "));
     name_lost_keys(experiment, format, emission);
     return emission;
 }

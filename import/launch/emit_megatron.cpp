@@ -5,10 +5,10 @@
 #include <cmath>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "import/launch/emit.h"
 #include "import/launch/megatron_source.h"
+#include "model/base/joined.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
@@ -272,7 +272,7 @@ private:
                 stages.push_back(layers > 0 ? fmt::format("t*{}", layers) : "");
             const std::string further(as_index(nemo() ? 0 : e_.workload.mtp_layers), 'm');
             add("pipeline_model_parallel_layout",
-                fmt::format("\"E{}{}L\"", fmt::join(stages, "|"), further));
+                fmt::format("\"E{}{}L\"", joined(stages, "|"), further));
         } else if (p.vp > 1) {
             add(lm() ? "num_virtual_stages_per_pipeline_rank"
                      : "virtual_pipeline_model_parallel_size",
@@ -427,8 +427,8 @@ private:
         std::vector<std::string_view> names;
         for (const RecomputedModule module : modules) names.push_back(to_string(module));
         out_.refuse_unless(!nemo(), "recompute_modules");
-        add("recompute_modules", lm() ? fmt::format("{}", fmt::join(names, " "))
-                                      : fmt::format("[{}]", fmt::join(names, ", ")));
+        add("recompute_modules",
+            lm() ? joined(names, " ") : fmt::format("[{}]", joined(names, ", ")));
     }
 
     std::string shell() const {

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "import/launch/emit.h"
 #include "import/launch/torchtitan.h"
+#include "model/base/joined.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/runtime_rules.h"
@@ -178,11 +178,10 @@ private:
                 modules.emplace_back("norm");
                 modules.emplace_back(flags_ ? "lm_head" : "output");
             }
-            parts.push_back(flags_ ? fmt::format("{}", fmt::join(modules, ","))
-                                   : fmt::format("[\"{}\"]", fmt::join(modules, "\", \"")));
+            parts.push_back(flags_ ? joined(modules, ",")
+                                   : fmt::format("[\"{}\"]", joined(modules, "\", \"")));
         }
-        return flags_ ? fmt::format("{}", fmt::join(parts, " "))
-                      : fmt::format("[{}]", fmt::join(parts, ", "));
+        return flags_ ? joined(parts, " ") : fmt::format("[{}]", joined(parts, ", "));
     }
 
     void recompute() {

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include <fmt/format.h>
-
 #include "import/launch/translate.h"
 #include "model/base/errors.h"
+#include "model/base/joined.h"
 #include "model/base/lines.h"
 #include "model/base/lists.h"
 #include "model/base/plain_text.h"
@@ -137,7 +136,7 @@ void judge_flags(Document& d, Translation& t, bool dump) {
     }
     if (!unknown.empty())
         add_line(t.open, "arguments that are not known here and may change a step: {}",
-                 fmt::join(unknown, ", "));
+                 joined(unknown, ", "));
 }
 
 }  // namespace stepcast

@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "import/launch/deepspeed.h"
 #include "import/launch/document.h"
@@ -22,6 +21,7 @@
 #include "import/launch/variables.h"
 #include "model/base/characters.h"
 #include "model/base/errors.h"
+#include "model/base/joined.h"
 #include "model/base/lines.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
@@ -121,7 +121,7 @@ Translation naming_unknown(const ShellLaunch& launch, Translate translate) {
     } catch (const ConfigError& error) {
         if (launch.unknown.empty()) throw;
         refuse("{}; not set in the script: {}; set it with --env", error.what(),
-               fmt::join(launch.unknown, ", "));
+               joined(launch.unknown, ", "));
     }
 }
 
@@ -223,8 +223,7 @@ void require_file(const ShellLaunch& launch, const std::string& path) {
     throw ConfigError(fmt::format(
         "{}: found a launch of {} (\"{}\") and none of its files beside {}; expected the YAML that "
         "it reads there, by that name, or that file itself",
-        launch.arguments.front().at, tool->name,
-        fmt::format("{}", fmt::join(words, " ")).substr(0, 80), path));
+        launch.arguments.front().at, tool->name, joined(words, " ").substr(0, 80), path));
 }
 
 // Programs of other tools, whose flags only look alike.

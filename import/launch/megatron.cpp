@@ -13,6 +13,7 @@
 #include "import/launch/megatron_source.h"
 #include "import/launch/megatron_training.h"
 #include "import/launch/translation.h"
+#include "model/base/joined.h"
 #include "model/base/lines.h"
 #include "model/base/numbers.h"
 #include "model/base/text_search.h"
@@ -145,7 +146,7 @@ void take_layout(MegatronSource& s, const NamedValue& value) {
     if (prediction > 0 && prediction < chunks.size())
         place_prediction(s, value, prediction - 1, chunks);
     s.t.set("parallelism.vp", static_cast<long>(chunks.size()) / pp, value.at);
-    s.t.set("parallelism.stage_layers", fmt::format("[{}]", fmt::join(chunks, ", ")), value.at);
+    s.t.set("parallelism.stage_layers", fmt::format("[{}]", joined(chunks, ", ")), value.at);
 }
 
 // What a file says of the first and the last stage: their numbers of layers, or that embedding and
@@ -217,7 +218,7 @@ void take_uneven_ends(MegatronSource& s, long layers, long pp) {
         chunks.push_back(stages[as_index(chunk % pp)] / vp);
     if (counted && ends.embedding) --chunks.front();
     if (counted && ends.loss) --chunks.back();
-    s.t.set("parallelism.stage_layers", fmt::format("[{}]", fmt::join(chunks, ", ")), at->at);
+    s.t.set("parallelism.stage_layers", fmt::format("[{}]", joined(chunks, ", ")), at->at);
 }
 
 void take_pipeline(MegatronSource& s) {

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "import/launch/megatron_source.h"
+#include "model/base/joined.h"
 #include "model/base/lists.h"
 #include "model/base/plain_text.h"
 #include "model/base/text_search.h"
@@ -245,10 +245,10 @@ void take_recomputed_modules(MegatronSource& s) {
     if (!unknown.empty())
         return s.t.problem(*modules, fmt::format("{}: no modules that can run again; expected some "
                                                  "of {}",
-                                                 fmt::join(unknown, ", "), fmt::join(known, ", ")));
+                                                 joined(unknown, ", "), joined(known, ", ")));
     if (named != std::vector<std::string>{"core_attn"})
-        s.t.set("parallelism.recompute_modules",
-                fmt::format("[\"{}\"]", fmt::join(named, "\", \"")), modules->at);
+        s.t.set("parallelism.recompute_modules", fmt::format("[\"{}\"]", joined(named, "\", \"")),
+                modules->at);
 }
 
 // What is computed again, and the value that says so; nullptr: none does.

@@ -4,11 +4,10 @@
 #include <map>
 #include <set>
 
-#include <fmt/format.h>
-
 #include "import/launch/megatron.h"
 #include "import/launch/megatron_source.h"
 #include "model/base/errors.h"
+#include "model/base/joined.h"
 #include "model/base/lines.h"
 #include "model/base/lists.h"
 #include "model/base/plain_text.h"
@@ -58,7 +57,7 @@ void choose_variant(Document& d, const std::string& variant, std::string& gpu, l
     const std::vector<std::string> parts = words_of(variant), known = variants_in(d);
     if (parts.size() != 3 || !contains(known, variant))
         refuse("{}: a table of {} configurations; expected --variant and one of {}{}", d.path,
-               known.size(), fmt::join(known, " "), did_you_mean(variant, known));
+               known.size(), joined(known, " "), did_you_mean(variant, known));
     gpu = parts[0];
     if (parts[1].size() > 9 || parts[1].find_first_not_of("0123456789") != std::string::npos)
         refuse("{}: --variant {}: {} is no number of GPUs", d.path, variant, parts[1]);

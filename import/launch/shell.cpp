@@ -16,6 +16,7 @@
 #include "import/launch/shell_words.h"
 #include "import/launch/tool_files.h"
 #include "model/base/errors.h"
+#include "model/base/joined.h"
 #include "model/base/lines.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
@@ -557,7 +558,7 @@ ShellLaunch read_launch(const std::string& text, const std::string& path,
             "{}: launches no training that is known; expected a line with torchrun, python or srun "
             "and its flags{}{}{}{}",
             path, reader.passed_over().empty() ? "" : "; not known: ", reader.passed_over(),
-            reader.launch.notes.empty() ? "" : "; ", fmt::join(reader.launch.notes, "; "));
+            reader.launch.notes.empty() ? "" : "; ", joined(reader.launch.notes, "; "));
     return std::move(reader.launch);
 }
 

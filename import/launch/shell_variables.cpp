@@ -7,13 +7,13 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <fnmatch.h>
 
 #include "import/launch/shell_parts.h"
 #include "import/launch/shell_words.h"
 #include "model/base/characters.h"
 #include "model/base/errors.h"
+#include "model/base/joined.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/refuse.h"
@@ -132,7 +132,7 @@ std::optional<std::string> ShellVariables::output(const std::string& inside, int
         if (words[0].raw == "cd")
             folder = under(folder, texts.empty() ? "" : texts[0]);
         else if (sums)
-            printed = sum(fmt::format("{}", fmt::join(texts, " ")), line);
+            printed = sum(joined(texts, " "), line);
         else if (!(printed = printed_by(words[0].raw, texts, folder)))
             return std::nullopt;
     }

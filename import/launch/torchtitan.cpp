@@ -6,10 +6,10 @@
 #include <numeric>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "import/launch/translation.h"
 #include "measured/read.h"
+#include "model/base/joined.h"
 #include "model/base/lines.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
@@ -140,10 +140,10 @@ void read_stages(Document& d, Translation& t, long pp, long vp) {
         (layers > 0 && std::reduce(chunks.begin(), chunks.end()) != layers))
         add_line(t.problems,
                  "stages ({}): {} layers do not make chunks of {}; the forecast has even ones", at,
-                 layers, fmt::join(chunks, ", "));
+                 layers, joined(chunks, ", "));
     else if ((layers > 0 || modules) &&
              std::ranges::adjacent_find(chunks, std::not_equal_to{}) != chunks.end())
-        t.set("parallelism.stage_layers", fmt::format("[{}]", fmt::join(chunks, ", ")), at);
+        t.set("parallelism.stage_layers", fmt::format("[{}]", joined(chunks, ", ")), at);
 }
 
 void read_pipeline(Document& d, Translation& t, long pp) {

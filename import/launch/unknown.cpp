@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "import/launch/json_text.h"
 #include "import/launch/tool_files.h"
 #include "import/launch/trainer.h"
 #include "model/base/errors.h"
+#include "model/base/joined.h"
 #include "model/base/text_search.h"
 #include "model/base/whole_files.h"
 
@@ -50,7 +50,7 @@ std::string unknown_configuration(const std::string& path) {
             "model's config.json, or a launch script. "
             "--format NAME reads it as one of them; an experiment file says the same in own keys "
             "(stepcast list keys)",
-            path, notation, fmt::join(names, ", "), more, known_tools());
+            path, notation, joined(names, ", "), more, known_tools());
     } catch (const ConfigError&) {
         return "";
     }

@@ -7,7 +7,6 @@
 
 #include "import/logs/dialects.h"
 #include "model/base/characters.h"
-#include "model/base/errors.h"
 #include "model/base/lines.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"

@@ -101,12 +101,40 @@ private:
     int step_ = -1, first_ = -1, odd_ = 0, seen_ = 0;
 };
 
-// Writes the samples of each run as it is read and keeps its medians, to be written at the end.
+// Rows as MeasurementFile takes them, kept.
+class KeptRows {
+public:
+    void begin_run(const Sample& like) { like_ = like; }
+    void add(std::string_view phase, int rank, int step, double value, std::string_view unit) {
+        kept.push_back(sample_of(like_, {phase, rank, step}, value, unit));
+        check_sample(kept.back());
+    }
+    std::vector<Sample> kept;
+
+private:
+    Sample like_;
+};
+
+// Adds the samples of each run to `rows` as it is read, and keeps its medians.
+template <class Rows>
 class Import {
 public:
-    explicit Import(const ImportRequest& request)
-        : request_(request), steps_(parse_steps(request.steps)), file_(request.out) {}
+    Import(const ImportRequest& request, Rows& rows)
+        : request_(request), steps_(parse_steps(request.steps)), rows_(rows) {
+        if (request.logs.empty())
+            throw ConfigError("import: no log named; expected at least one file");
+        for (const std::string& path : request.logs) read(path);
+        for (const Sample& row : medians_) {
+            rows_.begin_run(row);
+            rows_.add(row.phase, row.rank, row.step, row.value, row.unit);
+        }
+    }
+    [[nodiscard]] std::size_t medians() const { return medians_.size(); }
+    // those that recorded their routing
+    [[nodiscard]] const std::vector<ImportedRun>& routed() const { return runs_; }
+    std::vector<std::string> report() { return std::move(report_); }
 
+private:
     void read(const std::string& path) {
         std::vector<std::string> notes;
         long count = 0;
@@ -118,17 +146,7 @@ public:
         report_.push_back(describe(result, count));
         append(report_, notes);
     }
-    std::vector<std::string> finish() {
-        file_.add(medians_);
-        if (!request_.routing_out.empty())
-            write_whole(routing_files(runs_, request_.routing_out, report_));
-        file_.finish();
-        add_line(report_, "{}: {} rows, of them {} medians over steady steps", request_.out,
-                 file_.rows(), medians_.size());
-        return std::move(report_);
-    }
 
-private:
     void take(const std::string& path, ImportedRun&& run, SampleRecord& samples,
               std::vector<std::string>& notes) {
         for (const std::string& note : run.notes) add_line(notes, "{}: {}", run.run_id, note);
@@ -144,7 +162,7 @@ private:
         const int from =
             first > start ? first + first_steady_step(samples.last_step() + 1 - first) : start;
         Replay replay{.from = from, .has_medians = why.empty(), .summary = {from, !layers}};
-        file_.begin_run(like);
+        rows_.begin_run(like);
         samples.replay(
             [&](const SampleRecord::Value& v) { take(v, samples.phases()[v.phase], replay); });
         if (!replay.there.empty() &&
@@ -184,14 +202,14 @@ private:
             double& peak = replay.peaks[{phase.name, v.rank}];
             peak = std::max(peak, v.value);
         } else if (v.step < 0) {
-            file_.add(phase.name, v.rank, v.step, v.value, phase.unit);
+            rows_.add(phase.name, v.rank, v.step, v.value, phase.unit);
         } else {
             if (phase.name == "step" && v.rank == -1) replay.watch.take(v.step, v.value);
             if (replay.has_medians && !is_input(phase.name))
                 replay.summary.take(v.phase, v.rank, v.step, v.value);
         }
         if (v.step >= 0 && is_written(phase.name))
-            file_.add(phase.name, v.rank, v.step, v.value, phase.unit);
+            rows_.add(phase.name, v.rank, v.step, v.value, phase.unit);
     }
 
     static bool is_peak(const SampleRecord::Phase& phase) {
@@ -213,9 +231,9 @@ private:
 
     const ImportRequest& request_;
     StepRange steps_;
-    MeasurementFile file_;
+    Rows& rows_;
     std::vector<Sample> medians_;
-    std::vector<ImportedRun> runs_;  // those that recorded their routing
+    std::vector<ImportedRun> runs_;
     std::set<std::string> ids_;
     std::vector<std::string> report_;
 };
@@ -232,11 +250,22 @@ Sample sample_like(const ImportedRun& run) {
 }
 
 std::vector<std::string> import_to_files(const ImportRequest& request) {
-    if (request.logs.empty()) throw ConfigError("import: no log named; expected at least one file");
     keep_apart({request.out}, request.logs);
-    Import import(request);
-    for (const std::string& path : request.logs) import.read(path);
-    return import.finish();
+    MeasurementFile file(request.out);
+    Import import(request, file);
+    std::vector<std::string> report = import.report();
+    if (!request.routing_out.empty())
+        write_whole(routing_files(import.routed(), request.routing_out, report));
+    file.finish();
+    add_line(report, "{}: {} rows, of them {} medians over steady steps", request.out, file.rows(),
+             import.medians());
+    return report;
+}
+
+ImportedSamples import_samples(const ImportRequest& request) {
+    KeptRows rows;
+    Import import(request, rows);
+    return {std::move(rows.kept), import.report()};
 }
 
 }  // namespace stepcast

@@ -89,5 +89,11 @@ struct Summaries {
 // Imports all logs and writes all files, or throws and writes none. Returns the lines to show to
 // the user.
 std::vector<std::string> import_to_files(const ImportRequest& request);
+// What it would write to `out`, and the lines to show; no file is written.
+struct ImportedSamples {
+    std::vector<Sample> rows;
+    std::vector<std::string> report;
+};
+ImportedSamples import_samples(const ImportRequest& request);
 
 }  // namespace stepcast

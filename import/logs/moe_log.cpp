@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "import/tables/recorded.h"
-#include "model/base/errors.h"
 #include "model/base/lines.h"
 #include "model/base/plain_text.h"
 

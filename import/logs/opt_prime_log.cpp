@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "import/logs/dialects.h"
-#include "model/base/errors.h"
 #include "model/base/lines.h"
 #include "model/base/lists.h"
 #include "model/base/plain_text.h"

@@ -10,7 +10,6 @@
 
 #include "measured/medians.h"
 #include "model/base/csv.h"
-#include "model/base/errors.h"
 #include "model/base/plain_text.h"
 #include "model/records/measurements.h"
 

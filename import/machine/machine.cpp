@@ -177,6 +177,7 @@ Fabric fabric_of(const Machine& m, const KnownDevice& device) {
 // The links of GPUs in islands, each with a switch of its own, as direct ones: a GPU's links shared
 // out equally between the others of its island. Empty: the GPUs are in no such islands.
 std::vector<double> links_of_islands(const Machine& m) {
+    if (m.joints.empty()) return {};  // no file says which GPUs are joined
     std::vector<double> shared = m.joints;
     auto links = shared.begin();
     for (int a = 0; a < m.gpus; ++a)

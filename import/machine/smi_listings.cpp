@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <sstream>
 
-#include <fmt/format.h>
-
 #include "import/machine/machine.h"
 #include "model/base/characters.h"
 #include "model/base/errors.h"
+#include "model/base/joined.h"
 #include "model/base/lines.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
@@ -27,7 +26,7 @@ std::string stated(const std::string& line, std::string_view name) {
     const auto at = line.find(name), colon = line.find(':', at == std::string::npos ? 0 : at);
     if (at == std::string::npos || colon == std::string::npos) return "";
     const auto words = words_of(line.substr(colon + 1), " \t\r");
-    return fmt::format("{}", fmt::join(words, " "));
+    return joined(words, " ");
 }
 
 // A row of the table that nvidia-smi prints by itself: "|   0  NVIDIA A100-SXM4-80GB   On  |
@@ -39,7 +38,7 @@ std::string device_of_row(const std::string& line) {
         return w == "On" || w == "Off" || w == "N/A";
     });
     if (mode == words.end() || mode + 1 == words.end() || !has(*(mode + 1), ":")) return "";
-    return fmt::format("{}", fmt::join(words.begin() + 1, mode, " "));
+    return joined(std::vector(words.begin() + 1, mode), " ");
 }
 
 // "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-..)" of nvidia-smi -L.

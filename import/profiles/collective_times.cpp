@@ -9,7 +9,6 @@
 #include "import/profiles/operators.h"
 #include "import/profiles/profile_times.h"
 #include "measured/medians.h"
-#include "model/base/errors.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/refuse.h"
@@ -51,8 +50,8 @@ public:
     void match(const std::map<std::size_t, Sequence>& held) {
         const auto& [first_rank, first] = *held.begin();
         const CollectiveCall& call = call_of(job_[first_rank], *first.front());
-        const bool told = !call.group.empty();
-        if (told && !is_point_to_point(call) && numbered(held)) return by_number(held);
+        if (!call.group.empty() && !is_point_to_point(call) && numbered(held))
+            return by_number(held);
         const auto calls_of = [](const auto& of_rank) { return of_rank.second.size(); };
         const std::size_t most = calls_of(*std::ranges::max_element(held, {}, calls_of));
         const bool cut = std::ranges::all_of(held, [&](const auto& of_rank) {
@@ -60,18 +59,8 @@ public:
             const Profile& p = job_[of_rank.first];
             return calls_of(of_rank) == most || p.shortened || !p.broken.empty();
         });
-        std::size_t common = cut ? calls_of(*std::ranges::min_element(held, {}, calls_of)) : 0;
-        for (std::size_t k = 0; k < common; ++k)
-            for (const auto& [rank, calls] : held)
-                if (!agree(call_of(job_[rank], *calls[k]), call_of(job_[first_rank], *first[k]))) {
-                    if (told)
-                        refuse(
-                            "{}: call {} of process group \"{}\" is not that of {}; "
-                            "expected traces of one job, the same steps",
-                            job_[rank].path, k, call.group, job_[first_rank].path);
-                    common = 0;
-                    break;
-                }
+        const std::size_t common =
+            cut ? agreeing(held, calls_of(*std::ranges::min_element(held, {}, calls_of))) : 0;
         for (std::size_t k = 0; k < common; ++k) {
             std::vector<std::pair<std::size_t, const DeviceSpan*>> together;
             for (const auto& [rank, calls] : held) together.emplace_back(rank, calls[k]);
@@ -85,6 +74,23 @@ public:
     }
 
 private:
+    // `count` if so many calls of every rank are those of the first rank, else 0. Throws
+    // ConfigError where the traces tell which process group it is.
+    std::size_t agreeing(const std::map<std::size_t, Sequence>& held, std::size_t count) const {
+        const auto& [first_rank, first] = *held.begin();
+        const CollectiveCall& call = call_of(job_[first_rank], *first.front());
+        for (std::size_t k = 0; k < count; ++k)
+            for (const auto& [rank, calls] : held) {
+                if (agree(call_of(job_[rank], *calls[k]), call_of(job_[first_rank], *first[k])))
+                    continue;
+                if (call.group.empty()) return 0;
+                refuse(
+                    "{}: call {} of process group \"{}\" is not that of {}; "
+                    "expected traces of one job, the same steps",
+                    job_[rank].path, k, call.group, job_[first_rank].path);
+            }
+        return count;
+    }
     // Whether every kernel has a number that is unique on its rank.
     static bool numbered(const std::map<std::size_t, Sequence>& held) {
         return std::ranges::all_of(held, [](const auto& of_rank) {

@@ -17,6 +17,7 @@
 #include "import/profiles/trace_records.h"
 #include "model/base/csv.h"
 #include "model/base/errors.h"
+#include "model/base/joined.h"
 #include "model/base/lines.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
@@ -168,7 +169,7 @@ std::vector<std::string> import_profiles(const ProfileImport& request) {
                               ": is an input itself; expected another file for --out");
     }
     if (paths.empty())
-        refuse("{}: holds no profile; expected traces, one a rank", fmt::join(request.paths, ", "));
+        refuse("{}: holds no profile; expected traces, one a rank", joined(request.paths, ", "));
     if (request.format == "profile") return import_traces(request);
     const auto traces = std::ranges::count_if(paths, is_profile);
     if (traces == 0) return import_benchmarks(request);

@@ -4,16 +4,13 @@
 #include <charconv>
 #include <set>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <simdjson.h>
 
 #include "import/profiles/import_profiles.h"
 #include "import/profiles/json_numbers.h"
 #include "import/profiles/trace_events.h"
 #include "import/profiles/trace_records.h"
-#include "model/base/errors.h"
+#include "model/base/joined.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/refuse.h"
@@ -398,7 +395,7 @@ TraceRecords read_kineto_records(const std::string& path, std::size_t most_bytes
         refuse(
             "{}: {} processes (pid {}) launch kernels: traces of several ranks in one file, whose "
             "calls share numbers; expected a file for each rank",
-            path, processes.size(), fmt::join(processes, ", "));
+            path, processes.size(), joined(processes, ", "));
     records.profile.broken = reading.broken;
     records.profile.counts.events = reading.events;
     records.keep_below(most_bytes);

@@ -13,7 +13,6 @@
 #include "import/profiles/profiled_steps.h"
 #include "import/profiles/trace_records.h"
 #include "measured/medians.h"
-#include "model/base/errors.h"
 #include "model/base/lines.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"

@@ -1,7 +1,5 @@
 #include "import/profiles/nccl_tests.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -13,6 +11,7 @@
 #include "import/profiles/byte_stream.h"
 #include "import/profiles/json_numbers.h"
 #include "model/base/errors.h"
+#include "model/base/joined.h"
 #include "model/base/lines.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
@@ -156,8 +155,7 @@ void read_device(const Words& w, Table& t) {
     }
     const auto bus = std::ranges::find_if(
         w, [](const std::string& word) { return word.front() == '[' && word.back() == ']'; });
-    if (bus != w.end() && bus + 1 != w.end())
-        t.gpu = fmt::format("{}", fmt::join(bus + 1, w.end(), " "));
+    if (bus != w.end() && bus + 1 != w.end()) t.gpu = joined(std::vector(bus + 1, w.end()), " ");
 }
 
 bool is_row(const Words& w) {
@@ -401,7 +399,7 @@ NcclTestsLog read_nccl_tests(const std::string& path, const NcclTestsContext& co
         throw ConfigError(
             path +
             ": no row of results; the run stopped before its first, or is no nccl-tests output");
-    refuse("{}: no row of results that counts: {}", path, fmt::join(log.notes, "; "));
+    refuse("{}: no row of results that counts: {}", path, joined(log.notes, "; "));
 }
 
 }  // namespace stepcast

@@ -15,6 +15,8 @@
 #include "measured/read.h"
 #include "model/base/csv.h"
 #include "model/base/errors.h"
+#include "model/base/joined.h"
+#include "model/base/lists.h"
 #include "model/base/stamp.h"
 #include "model/input/check_experiment.h"
 #include "model/input/presets.h"
@@ -137,6 +139,30 @@ void add_evidence(std::vector<Comparison>& comparisons) {
     }
 }
 
+std::vector<Comparison> comparisons_of_samples(const std::vector<Sample>& samples,
+                                               const std::string& routing,
+                                               const std::string& cluster,
+                                               const std::optional<ExperimentSource>& own) {
+    std::vector<Comparison> found = comparisons_of_layers(samples, routing, cluster);
+    append(found, comparisons_of_recorded(samples, cluster, own));
+    return found;
+}
+
+// With what holds for comparisons of any kind. `framework`: what --framework names, unless rows
+// have read it.
+std::vector<Comparison> finished(std::vector<Comparison> found, const std::string& framework) {
+    for (Comparison& c : found) {
+        if (!framework.empty() && c.refused_because.empty())
+            set_key(c.what.experiment, {"framework.preset", framework});
+        for (std::string* text :
+             {&c.what.source, &c.what.case_id, &c.what.series, &c.refused_because})
+            *text = plain_text(*text);
+        for (std::string& assumption : c.what.assumptions) assumption = plain_text(assumption);
+    }
+    add_evidence(found);
+    return found;
+}
+
 }  // namespace
 
 std::vector<RecordedExperiment> recorded_experiments() {
@@ -160,11 +186,8 @@ std::string experiment_of_recorded(const std::string& system, const std::string&
     std::string all;
     for (const RecordedExperiment& one : known) {
         const auto& systems = one.systems;
-        if (one.model == model &&
-            std::find(systems.begin(), systems.end(), system) != systems.end())
-            return one.preset;
-        all +=
-            fmt::format("{}{} of {}", all.empty() ? "" : "; ", fmt::join(systems, ", "), one.model);
+        if (one.model == model && contains(systems, system)) return one.preset;
+        all += fmt::format("{}{} of {}", all.empty() ? "" : "; ", joined(systems, ", "), one.model);
     }
     throw ConfigError(
         fmt::format("no experiment is recorded for system \"{}\" and model \"{}\"; expected an "
@@ -174,42 +197,29 @@ std::string experiment_of_recorded(const std::string& system, const std::string&
                     system, model, all.empty() ? "none" : all));
 }
 
+std::vector<Comparison> comparisons_of(const std::vector<Sample>& samples,
+                                       const std::string& cluster, const std::string& framework,
+                                       const std::optional<ExperimentSource>& own) {
+    return finished(comparisons_of_samples(samples, "", cluster, own), framework);
+}
+
 std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster,
                                          const std::string& framework,
                                          const std::set<std::string>& forgotten, bool causes) {
-    std::vector<Comparison> found;
-    bool rows_of_cases = false;
-    const std::vector<std::string> header =
-        fs::is_directory(path) ? std::vector<std::string>{} : header_of(path);
-    if (fs::is_directory(path)) {
-        found.push_back({case_of_run(path, cluster), {}, {}, {}});
-    } else if (holds_pytorch_steps(header)) {
-        found = comparisons_of_pytorch(path, cluster);
-    } else if (!header.empty() && header.front() == "run_id") {
+    if (fs::is_directory(path))
+        return finished({{case_of_run(path, cluster), {}, {}, {}}}, framework);
+    const std::vector<std::string> header = header_of(path);
+    if (holds_pytorch_steps(header))
+        return finished(comparisons_of_pytorch(path, cluster), framework);
+    if (!header.empty() && header.front() == "run_id") {
         const std::string routing = (fs::path(path).parent_path() / "routing").string();
-        const std::vector<Sample> samples = read_measurements(path);
-        found = comparisons_of_layers(samples, routing, cluster);
-        for (Comparison& c : comparisons_of_recorded(samples, cluster))
-            found.push_back(std::move(c));
-    } else {
-        std::vector<CaseRow> rows = read_cases(path);
-        if (!causes)
-            for (CaseRow& row : rows) leave_out_cause(row);
-        found = comparisons_of(rows, cluster, Shelf(framework, forgotten));
-        rows_of_cases = true;
+        return finished(comparisons_of_samples(read_measurements(path), routing, cluster, {}),
+                        framework);
     }
-    if (!framework.empty() && !rows_of_cases)
-        for (Comparison& c : found)
-            if (c.refused_because.empty())
-                set_key(c.what.experiment, {"framework.preset", framework});
-    for (Comparison& c : found) {
-        for (std::string* text :
-             {&c.what.source, &c.what.case_id, &c.what.series, &c.refused_because})
-            *text = plain_text(*text);
-        for (std::string& assumption : c.what.assumptions) assumption = plain_text(assumption);
-    }
-    add_evidence(found);
-    return found;
+    std::vector<CaseRow> rows = read_cases(path);
+    if (!causes)
+        for (CaseRow& row : rows) leave_out_cause(row);
+    return finished(comparisons_of(rows, cluster, Shelf(framework, forgotten)), "");
 }
 
 }  // namespace stepcast

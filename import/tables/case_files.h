@@ -2,11 +2,14 @@
 // comparisons to predict.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "import/tables/cases.h"
+#include "model/experiment.h"
+#include "model/records/measurements.h"
 #include "sim/results/comparison.h"
 
 namespace stepcast {
@@ -28,5 +31,9 @@ std::vector<Comparison> read_comparisons(const std::string& path, const std::str
                                          const std::string& framework = "",
                                          const std::set<std::string>& forgotten = {},
                                          bool causes = true);
+// The same of imported measurements that are in no file. `own`: the experiment of all their runs.
+std::vector<Comparison> comparisons_of(const std::vector<Sample>& samples,
+                                       const std::string& cluster, const std::string& framework,
+                                       const std::optional<ExperimentSource>& own);
 
 }  // namespace stepcast

@@ -11,6 +11,7 @@
 #include "import/tables/transformer.h"
 #include "measured/read.h"
 #include "model/base/errors.h"
+#include "model/base/joined.h"
 #include "model/input/check_experiment.h"
 #include "model/input/presets.h"
 
@@ -22,13 +23,12 @@ namespace {
 std::string preset_of(const CaseRow& row) {
     const auto& model = row.cell("model");
     if (has_preset(PresetKind::experiment, model)) return model;
-    auto joined = model + "_" + row.cell("moe_system");
-    if (!row.cell("moe_system").empty() && has_preset(PresetKind::experiment, joined))
-        return joined;
-    if (!row.cell("moe_system").empty() || model.starts_with("moe_layer"))
+    const std::string& system = row.cell("moe_system");
+    const std::string both = system.empty() ? model : model + "_" + system;
+    if (has_preset(PresetKind::experiment, both)) return both;
+    if (!system.empty() || model.starts_with("moe_layer"))
         throw ConfigError(fmt::format("model: \"{}\" is no preset experiment; expected one of {}",
-                                      row.cell("moe_system").empty() ? model : joined,
-                                      fmt::join(preset_names(PresetKind::experiment), ", ")));
+                                      both, joined(preset_names(PresetKind::experiment), ", ")));
     return "";
 }
 

@@ -11,6 +11,7 @@
 #include "model/base/characters.h"
 #include "model/base/csv.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/input/keys.h"
 
@@ -29,9 +30,7 @@ const std::vector<std::string> header_columns{
 
 void check_header(const CsvReader& csv) {
     const auto& header = csv.fields();
-    const auto has = [&](const char* name) {
-        return std::ranges::find(header, name) != header.end();
-    };
+    const auto has = [&](const char* name) { return contains(header, name); };
     if (!has("model") && !has("step_s"))
         csv.fail(
             fmt::format("found header \"{},..\" of {} columns; expected cases (model,step_s,.. as "
@@ -39,7 +38,7 @@ void check_header(const CsvReader& csv) {
                         "others, as in docs/files.md)",
                         header.front(), header.size()));
     for (const auto& name : header) {
-        if (std::find(header_columns.begin(), header_columns.end(), name) == header_columns.end()) {
+        if (!contains(header_columns, name)) {
             const auto hint = did_you_mean(name, header_columns);
             csv.fail("\"" + name + "\" is no column of a cases file" +
                      (hint.empty() ? "; docs/files.md lists them" : hint));

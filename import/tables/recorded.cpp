@@ -16,7 +16,9 @@
 #include "measured/medians.h"
 #include "measured/read.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
+#include "model/experiment.h"
 #include "model/input/keys.h"
 #include "model/records/provenance.h"
 #include "sim/memory/allocator_forecast.h"
@@ -29,9 +31,7 @@ using Inputs = std::map<std::string, double>;  // key -> value
 using Series = std::map<int, double>;          // step -> value
 using PhaseId = std::pair<std::string, int>;   // phase, rank
 
-bool is_moe_system(const std::string& name) {
-    return std::ranges::find(name_list<MoeSystem>, name) != name_list<MoeSystem>.end();
-}
+bool is_moe_system(const std::string& name) { return contains(name_list<MoeSystem>, name); }
 
 struct RecordedRun {
     const Sample* first = nullptr;
@@ -55,18 +55,24 @@ bool is_input(const Sample& s) {
            find_key(s.phase);
 }
 
+// What is no time.
+void take_quantity(RecordedRun& run, const Sample& s) {
+    if (s.unit == "B" && s.phase == "memory") run.memory = std::max(run.memory, s.value);
+    if (s.unit == "B" && s.phase == "memory_reserved")
+        run.reserved = std::max(run.reserved, s.value);
+    if (s.rank != -1) return;
+    if (s.phase == "global_batch") run.global_batch = s.value;
+    if (s.phase == "tokens_per_s" && s.step < 0) run.tokens_per_s = s.value;
+    if (s.phase == "samples_per_s" && s.step < 0) run.samples_per_s = s.value;
+}
+
 void take(RecordedRun& run, const Sample& s) {
     run.last_step = std::max(run.last_step, s.step);
     if (is_input(s)) {
         (s.step < 0 ? run.inputs : run.step_inputs[s.step])[s.phase] = s.value;
         return;
     }
-    if (s.phase == "global_batch" && s.rank == -1) run.global_batch = s.value;
-    if (s.unit == "B" && s.phase == "memory") run.memory = std::max(run.memory, s.value);
-    if (s.unit == "B" && s.phase == "memory_reserved")
-        run.reserved = std::max(run.reserved, s.value);
-    if (s.phase == "tokens_per_s" && s.rank == -1 && s.step < 0) run.tokens_per_s = s.value;
-    if (s.phase == "samples_per_s" && s.rank == -1 && s.step < 0) run.samples_per_s = s.value;
+    take_quantity(run, s);
     if (s.unit != "s") return;
     if (s.phase == "step" && s.rank == -1) run.step_rows[s.step] = row_hash(s);
     const PhaseId id{s.phase, s.rank};
@@ -97,8 +103,7 @@ struct StepGroup {
     std::vector<int> steps;  // empty: all steps from `from` on
     int from = 0;
     [[nodiscard]] bool holds(int step) const {
-        return step >= from &&
-               (steps.empty() || std::find(steps.begin(), steps.end(), step) != steps.end());
+        return step >= from && (steps.empty() || contains(steps, step));
     }
 };
 
@@ -177,10 +182,10 @@ void add_split(const Sample& run, const Experiment& base, std::vector<Override>&
 bool names_machine(const Experiment& e) { return e.cluster.gpu.memory > Bytes(0); }
 
 // An experiment of a log's arguments names no machine; `cluster` does.
-Experiment base_of(const std::string& preset, const std::string& cluster) {
-    Experiment base = read_unchecked_experiment(preset);
+Experiment base_of(const ExperimentSource& source, const std::string& cluster) {
+    Experiment base = read_unchecked_experiment(source);
     if (!cluster.empty() || names_machine(base)) return base;
-    throw ConfigError(preset +
+    throw ConfigError(source.name +
                       ": names no machine; expected --cluster NAME (stepcast list presets)");
 }
 
@@ -203,15 +208,36 @@ std::optional<Seconds> step_of_rate(const RecordedRun& run, const Experiment& e,
     return Seconds(tokens / run.tokens_per_s);
 }
 
-Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::string& preset,
+void take_batch(Case& into, const RecordedRun& run) {
+    const int batch = sequences_of_step(into.experiment.parallelism);
+    into.measured_sequences = static_cast<int>(run.global_batch);
+    if (run.global_batch > 0 && run.global_batch != batch)
+        into.assumptions.push_back(fmt::format(
+            "the log says a global batch of {}, the experiment {}: other work was measured than is "
+            "predicted; set parallelism.global_batch",
+            run.global_batch, batch));
+}
+
+void take_memory(Case& into, const RecordedRun& run) {
+    if (const double peak = run.memory > 0 ? run.memory : run.reserved; peak > 0) {
+        into.measured_peak = Bytes(peak);
+        into.measured_reserved = run.memory == 0;
+        if (into.measured_reserved && !is_replayed(into.experiment))
+            into.assumptions.emplace_back(
+                "the log's memory is what the allocator reserved, the forecast's what is "
+                "allocated");
+    }
+}
+
+Case case_of_group(const RecordedRun& run, const StepGroup& group, const ExperimentSource& source,
                    const std::string& cluster, bool chosen) {
     Case found;
     found.source = "measurements";
     found.case_id = run.first->run_id;
-    found.series = preset;
+    found.series = source.name;
     found.x = run.first->experts;
     std::vector<Override> overrides;
-    const Experiment base = base_of(preset, cluster);
+    const Experiment base = base_of(source, cluster);
     // which then says how large the machine was
     const int own = names_machine(base) ? 0 : as_int(ranks_of_all(base.parallelism));
     add_machine(cluster, base.cluster, run.first->ranks > 0 ? run.first->ranks : own, overrides,
@@ -224,27 +250,13 @@ Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::st
         found.case_id += fmt::format(" {} {}", key.substr(key.find_last_of('.') + 1), value);
         found.x = value;
     }
-    found.experiment = read_experiment(preset, overrides);
+    found.experiment = read_experiment(source, overrides);
     auto step = measured(run, {"step", -1}, group, chosen);
     if (!step) step = step_of_rate(run, found.experiment, found.assumptions);
     if (!step) throw ConfigError("has no rows of phase step and rank -1");
     found.measured_step = *step;
-    const Parallelism& p = found.experiment.parallelism;
-    const int batch = sequences_of_step(p);
-    found.measured_sequences = static_cast<int>(run.global_batch);
-    if (run.global_batch > 0 && run.global_batch != batch)
-        found.assumptions.push_back(fmt::format(
-            "the log says a global batch of {}, the experiment {}: other work was measured than is "
-            "predicted; set parallelism.global_batch",
-            run.global_batch, batch));
-    if (const double peak = run.memory > 0 ? run.memory : run.reserved; peak > 0) {
-        found.measured_peak = Bytes(peak);
-        found.measured_reserved = run.memory == 0;
-        if (found.measured_reserved && !is_replayed(found.experiment))
-            found.assumptions.emplace_back(
-                "the log's memory is what the allocator reserved, the forecast's what is "
-                "allocated");
-    }
+    take_batch(found, run);
+    take_memory(found, run);
     take_phases(found, run, group, chosen);
     take_series(found, run, group);
     for (const auto& [one, row] : run.step_rows)
@@ -342,20 +354,21 @@ std::optional<LayerShape> parse_model_name(const std::string& name) {
 }
 
 std::vector<Comparison> comparisons_of_recorded(const std::vector<Sample>& samples,
-                                                const std::string& cluster) {
+                                                const std::string& cluster,
+                                                const std::optional<ExperimentSource>& own) {
     std::vector<Comparison> found;
     const std::vector<RecordedRun> runs = runs_of(samples, false);
     if (runs.empty()) return found;
     const std::vector<RecordedExperiment> known = recorded_experiments();
     for (const RecordedRun& run : runs) {
         try {
-            const std::string preset =
-                experiment_of_recorded(run.first->system, run.first->model, known);
-            const int told = base_of(preset, cluster).recorded.steps_from;
+            const ExperimentSource source =
+                own ? *own : experiment_of_recorded(run.first->system, run.first->model, known);
+            const int told = base_of(source, cluster).recorded.steps_from;
             const int from = told > 0 ? told : first_steady_step(run.last_step + 1);
             const bool chosen = told > 0 || !run.step_inputs.empty();
             for (const StepGroup& group : groups_of(run, from))
-                found.push_back({case_of_group(run, group, preset, cluster, chosen), {}, {}, {}});
+                found.push_back({case_of_group(run, group, source, cluster, chosen), {}, {}, {}});
         } catch (const ConfigError& error) {
             found.push_back(refused(run, run.first->model, error.what()));
         }

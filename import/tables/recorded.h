@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "import/tables/cases.h"
+#include "model/experiment.h"
 #include "model/records/measurements.h"
 #include "sim/results/comparison.h"
 
@@ -15,9 +16,11 @@ namespace stepcast {
 // The cases of recorded whole models. A run's experiment is the one whose [recorded] table lists
 // the run's system and model, or the one that its model names (preset or file). A row whose phase
 // is a key ("workload.seq") is an input of its step, or of the whole run if its step is -1. Steps
-// with equal inputs form one case. Runs without an experiment are refused, with the reason.
+// with equal inputs form one case. Runs without an experiment are refused, with the reason. `own`:
+// the experiment of all runs, whatever their model.
 std::vector<Comparison> comparisons_of_recorded(const std::vector<Sample>& samples,
-                                                const std::string& cluster = "");
+                                                const std::string& cluster = "",
+                                                const std::optional<ExperimentSource>& own = {});
 
 std::string model_name(const LayerShape& shape);
 std::optional<LayerShape> parse_model_name(const std::string& name);

@@ -4,6 +4,7 @@
 
 #include "import/tables/case_files.h"
 #include "model/base/errors.h"
+#include "model/base/joined.h"
 #include "model/records/provenance.h"
 #include "sim/results/comparison.h"
 
@@ -23,7 +24,7 @@ std::string rows_text(const std::vector<std::string>& paths) {
     if (paths.empty()) throw ConfigError("list rows: no file; expected tables of measurements");
     std::vector<RowHash> rows;
     for (const std::string& path : paths) rows = joined(std::move(rows), rows_of_table(path));
-    return fmt::format("{}\n", fmt::join(hash_lines(rows), "\n"));
+    return fmt::format("{}\n", joined(hash_lines(rows), "\n"));
 }
 
 }  // namespace stepcast

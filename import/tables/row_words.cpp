@@ -9,6 +9,7 @@
 #include "import/tables/row_parts.h"
 #include "model/base/characters.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 
 namespace stepcast {
 namespace {
@@ -248,9 +249,7 @@ CaseRow RowWords::plain(const CaseRow& row, std::vector<std::string>& assumption
     CaseRow plain = stated;
     std::set<std::string> filled;  // by the first word that has the cell
     for (const Word& word : words_) {
-        const auto is_own = [&](const std::string& cell) {
-            return std::ranges::find(word.in, cell) != word.in.end();
-        };
+        const auto is_own = [&](const std::string& cell) { return contains(word.in, cell); };
         Cells found = word.cells;
         const Phrase* const phrase = phrase_in(word, stated, found);
         if (!phrase) continue;

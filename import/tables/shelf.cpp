@@ -8,12 +8,13 @@
 #include <sstream>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "import/tables/cluster.h"
 #include "import/tables/row_parts.h"
 #include "measured/read.h"
 #include "model/base/errors.h"
+#include "model/base/joined.h"
+#include "model/base/lists.h"
 #include "model/input/key_values.h"
 #include "model/input/presets.h"
 #include "model/input/toml_reader.h"
@@ -101,12 +102,11 @@ const std::vector<SourceRow>& Shelf::sources(const std::string& table) {
         const auto names = columns.find(entry.path.substr(0, first));
         if (names == columns.end())
             throw ConfigError(fmt::format("{}: {}: unknown table; expected [[{}]]", entry.key_at,
-                                          entry.path,
-                                          fmt::join(std::views::keys(columns), "]], [[")));
+                                          entry.path, joined(std::views::keys(columns), "]], [[")));
         const auto name = entry.path.substr(last + 1);
-        if (first == last || std::ranges::find(names->second, name) == names->second.end())
+        if (first == last || !contains(names->second, name))
             throw ConfigError(fmt::format("{}: {}: unknown key; expected {} of [[{}]]",
-                                          entry.key_at, entry.path, fmt::join(names->second, ", "),
+                                          entry.key_at, entry.path, joined(names->second, ", "),
                                           names->first));
         read_value(entry.value, found[names->first][std::stoi(entry.path.substr(first + 1))][name]);
     }

@@ -6,12 +6,13 @@
 #include <string_view>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "import/tables/memory_choices.h"
 #include "import/tables/row_parts.h"
 #include "measured/read.h"
 #include "model/base/errors.h"
+#include "model/base/joined.h"
+#include "model/base/lists.h"
 #include "model/base/names.h"
 #include "model/base/numbers.h"
 #include "model/runtime_rules.h"
@@ -149,8 +150,7 @@ void choose_recompute(Experiment& e, double room, Assumptions& assumptions) {
 // recomputes the scores alone.
 bool selects_by_operator(const Framework& f) {
     const auto& modes = f.can.recompute;
-    return std::ranges::find(modes, Recompute::alternate) != modes.end() &&
-           std::ranges::find(modes, Recompute::selective) == modes.end();
+    return contains(modes, Recompute::alternate) && !contains(modes, Recompute::selective);
 }
 
 void set_recompute(const CaseRow& row, Experiment& e, double room, Shelf& shelf,
@@ -213,7 +213,7 @@ void set_stage_layers(const Workload& w, const Framework& f, Parallelism& p,
         p.stage_layers = balanced_stages(w, p.pp);
         assumptions.push_back(
             fmt::format("stages of {} layers, balanced by matrix products with the logits",
-                        fmt::join(p.stage_layers, ", ")));
+                        joined(p.stage_layers, ", ")));
         return;
     }
     const int chunks = p.pp * p.vp;
@@ -311,7 +311,7 @@ std::vector<Reading> readings_of_row(const CaseRow& row, const Experiment& e, do
         std::vector<ChosenRecompute> seen{{p.recompute, p.recompute_layers}};
         for (const double other_room : {more, less}) {
             const ChosenRecompute other = fitting_recompute(e, other_room);
-            if (std::find(seen.begin(), seen.end(), other) != seen.end()) continue;
+            if (contains(seen, other)) continue;
             seen.push_back(other);
             readings.push_back({fmt::format("recompute {} of {} layers a stage",
                                             to_string(other.kind), other.layers),

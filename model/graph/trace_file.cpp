@@ -1,4 +1,5 @@
 #include "model/graph/trace_file.h"
+#include "model/base/joined.h"
 
 #include <algorithm>
 
@@ -20,7 +21,7 @@ const std::vector<std::string> header{"task", "rank", "lane", "start_s", "finish
 std::string write_trace(const Trace& trace, const std::string& graph_stamp) {
     std::string text =
         fmt::format("# stepcast trace 1, {}{}{}\n{}\n", to_string(trace.origin),
-                    graph_stamp.empty() ? "" : ", graph ", graph_stamp, fmt::join(header, ","));
+                    graph_stamp.empty() ? "" : ", graph ", graph_stamp, joined(header, ","));
     for (const Span& span : trace.spans)
         text += fmt::format("{},{},{},{},{}\n", span.task, span.place.rank(),
                             to_string(span.place.lane()), span.start.si(), span.finish.si());
@@ -41,7 +42,7 @@ TraceFile read_trace(const std::string& path) {
     file.trace.origin = parse_name<Trace::Origin>(first[1].substr(1));
     if (stamped) file.graph_stamp = first[2].substr(stamp.size());
     if (!csv.next() || csv.fields() != header)
-        csv.fail(fmt::format("expected the header \"{}\"", fmt::join(header, ",")));
+        csv.fail(fmt::format("expected the header \"{}\"", joined(header, ",")));
     while (csv.next()) {
         csv.expect_fields(header.size());
         try {

@@ -6,7 +6,6 @@
 #include "model/runtime_rules.h"
 #include "model/transformer/chunks.h"
 #include "model/transformer/counts.h"
-#include "model/transformer/schedule.h"
 
 namespace stepcast {
 namespace {

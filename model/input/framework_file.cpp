@@ -1,4 +1,5 @@
 #include "model/input/framework_file.h"
+#include "model/base/joined.h"
 
 #include <algorithm>
 #include <charconv>
@@ -7,11 +8,9 @@
 #include <span>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
-#include "model/base/plain_text.h"
 #include "model/base/refuse.h"
 #include "model/experiment.h"
 #include "model/input/key_values.h"
@@ -106,9 +105,9 @@ std::string conditions_text(const char* word, const std::vector<Condition>& cond
         for (const std::string& value : one.values) values.push_back(toml_value(one.key, value));
         lines.push_back(values.size() == 1
                             ? fmt::format("{} = {}", one.key, values.front())
-                            : fmt::format("{} = [{}]", one.key, fmt::join(values, ", ")));
+                            : fmt::format("{} = [{}]", one.key, joined(values, ", ")));
     }
-    return fmt::format("{} = {{{}}}, ", word, fmt::join(lines, ", "));
+    return fmt::format("{} = {{{}}}, ", word, joined(lines, ", "));
 }
 
 }  // namespace

@@ -1,13 +1,11 @@
 #include "model/input/hub_config.h"
+#include "model/base/joined.h"
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <iterator>
 #include <utility>
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "model/base/characters.h"
 #include "model/base/lines.h"
@@ -89,7 +87,7 @@ std::string type_of(const Json& json, const std::string& path, const HubRules& r
     refuse(
         "{}: model_type: {}; expected one of {}{}; or write its sizes as a workload of "
         "TOML keys (stepcast list keys workload)",
-        path, name.empty() ? "missing" : "\"" + name + "\" has no rule", fmt::join(known, ", "),
+        path, name.empty() ? "missing" : "\"" + name + "\" has no rule", joined(known, ", "),
         did_you_mean(name, known));
 }
 

@@ -1,6 +1,5 @@
 #include "model/input/key_values.h"
-
-#include <fmt/ranges.h>
+#include "model/base/joined.h"
 
 #include <algorithm>
 #include <limits>
@@ -260,7 +259,7 @@ ConfigValue bracketed(const std::string& text) {
                            ? std::vector<std::string>{}
                            : words_of(text.substr(open + 1, close - open - 1));
     if (names.empty() || !std::ranges::all_of(names, is_name)) return parse_toml_value(text);
-    return parse_toml_value(fmt::format("[\"{}\"]", fmt::join(names, "\", \"")));
+    return parse_toml_value(fmt::format("[\"{}\"]", joined(names, "\", \"")));
 }
 
 }  // namespace
@@ -275,7 +274,7 @@ ConfigValue list_of(const std::string& raw) {
     std::vector<std::string> elements;
     for (const auto& word : words)
         elements.push_back(as_number<double>(word) ? word : quoted_toml(unquoted(word)));
-    refuse("found {}; expected [{}]", text, fmt::join(elements, ", "));
+    refuse("found {}; expected [{}]", text, joined(elements, ", "));
 }
 ConfigValue number_or_word_of(const std::string& raw) {
     const std::string text = unquoted(raw);

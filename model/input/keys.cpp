@@ -1,11 +1,11 @@
 #include "model/input/keys.h"
+#include "model/base/joined.h"
 
 #include <algorithm>
 #include <charconv>
 #include <unordered_map>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "model/base/errors.h"
 #include "model/base/lists.h"
@@ -232,12 +232,11 @@ std::vector<KeyDoc> key_docs() {
     std::vector<KeyDoc> docs;
     const Experiment defaults;
     for (const auto& key : all_keys()) {
-        docs.push_back({std::string(key.path),
-                        std::string(is_preset(key) ? "preset" : key.type->kind),
-                        is_missing(key, defaults) ? "required" : text_of(key, defaults),
-                        std::string(key.meaning),
-                        is_preset(key) ? "" : fmt::format("{}", fmt::join(key.type->names, ", ")),
-                        effects_text(key.affects)});
+        docs.push_back(
+            {std::string(key.path), std::string(is_preset(key) ? "preset" : key.type->kind),
+             is_missing(key, defaults) ? "required" : text_of(key, defaults),
+             std::string(key.meaning), is_preset(key) ? "" : joined(key.type->names, ", "),
+             effects_text(key.affects)});
     }
     return docs;
 }

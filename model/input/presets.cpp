@@ -1,4 +1,5 @@
 #include "model/input/presets.h"
+#include "model/base/joined.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -11,7 +12,6 @@
 #include <link.h>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "model/base/errors.h"
 #include "model/base/lists.h"
@@ -274,7 +274,7 @@ std::string hint_for(PresetKind kind, const std::string& name,
     if (valid.empty())
         return "; there are none in " + folder(kind).string() +
                " ($STEPCAST_HOME chooses the root)";
-    hint += fmt::format("; expected one of {}{}", fmt::join(valid, ", "), way);
+    hint += fmt::format("; expected one of {}{}", joined(valid, ", "), way);
     if (kind == PresetKind::cluster)
         hint += "; to write one: a datasheet as in " + folder(PresetKind::nameplate).string();
     return hint;

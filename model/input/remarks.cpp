@@ -1,10 +1,10 @@
 #include "model/input/remarks.h"
+#include "model/base/joined.h"
 
 #include <algorithm>
 #include <string_view>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "model/base/lines.h"
 #include "model/base/lists.h"
@@ -248,7 +248,7 @@ void add_measured_rates(const Experiment& e, Remarks& remarks) {
             add_line(remarks,
                      "{} = {} changes nothing of what was measured on this machine; {} = [] "
                      "takes its cost model instead",
-                     stated, text_of(*find_key(stated), e), fmt::join(measured, " = [], "));
+                     stated, text_of(*find_key(stated), e), joined(measured, " = [], "));
     }
 }
 
@@ -306,7 +306,7 @@ void add_framework(const Experiment& e, Remarks& remarks) {
             ? fmt::format("framework {} changes nothing of a step of workload.kind {}",
                           e.framework.name, kind)
             : fmt::format("framework {} decides of this {}: {}; the rest of it is of transformers",
-                          e.framework.name, kind, fmt::join(keys, ", ")));
+                          e.framework.name, kind, joined(keys, ", ")));
 }
 
 }  // namespace

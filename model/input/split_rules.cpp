@@ -1,4 +1,5 @@
 #include "model/input/split_rules.h"
+#include "model/base/joined.h"
 
 #include <algorithm>
 #include <numeric>
@@ -405,7 +406,7 @@ constexpr Rule rules[] = {
             return fmt::format(
                 "parallelism.layout: {} leaves a stage chunk of [{}] without layers; expected "
                 "fewer chunks (pp, vp), or even",
-                to_string(s.p.layout), fmt::join(chunk_layers(s.w, s.p), ", "));
+                to_string(s.p.layout), joined(chunk_layers(s.w, s.p), ", "));
         }),
     {SplitKey::layout, "a layout with the stages of another (does nothing)",
      [](const Split& s) { return repeats_layout(s); }, true},

@@ -4,8 +4,6 @@
 #include <regex>
 #include <string>
 
-#include "model/base/plain_text.h"
-
 namespace stepcast {
 
 std::optional<double> gigabytes_in(std::string_view gpu) {

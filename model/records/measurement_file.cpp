@@ -66,13 +66,6 @@ void MeasurementFile::add(std::string_view phase, int rank, int step, double val
     if (buffer_.size() >= write_at) write();
 }
 
-void MeasurementFile::add(const std::vector<Sample>& rows) {
-    for (const Sample& row : rows) {
-        begin_run(row);
-        add(row.phase, row.rank, row.step, row.value, row.unit);
-    }
-}
-
 void MeasurementFile::write() {
     file_.write(buffer_);
     buffer_.clear();

@@ -4,7 +4,6 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "model/base/whole_files.h"
 #include "model/records/measurements.h"
@@ -31,7 +30,6 @@ public:
 
     void begin_run(const Sample& like);  // the following rows belong to the run of `like`
     void add(std::string_view phase, int rank, int step, double value, std::string_view unit);
-    void add(const std::vector<Sample>& rows);
     void finish();  // throws ConfigError when the disk is full
     [[nodiscard]] std::size_t rows() const { return rows_; }
 

@@ -1,4 +1,5 @@
 #include "model/records/measurements.h"
+#include "model/base/joined.h"
 
 #include <fmt/format.h>
 
@@ -33,22 +34,26 @@ Sample sample_of(const std::vector<std::string>& f) {
         throw ConfigError(header[column] + ": " + e.what());
     }
     s.unit = f[9];
+    check_sample(s);
+    return s;
+}
+
+}  // namespace
+
+void check_sample(const Sample& s) {
     if (s.unit != "s" && s.unit != "B" && s.unit != "1")
         throw ConfigError("unit: \"" + s.unit + "\" is no unit here; expected s, B or 1");
     if (s.unit == "s" && (s.value < 0 || s.value > longest))
         refuse("value: {} s is no time of a phase; expected 0 to {} s", s.value, longest);
     if (s.run_id.empty() || s.phase.empty())
         throw ConfigError("run_id and phase must not be empty");
-    return s;
 }
-
-}  // namespace
 
 std::vector<Sample> read_measurements(const std::string& path) {
     CsvReader csv(path);
     if (!csv.next_after_comments() || csv.fields() != header)
         csv.fail(fmt::format("not a measurements file; expected the header \"{}\"",
-                             fmt::join(header, ",")));
+                             joined(header, ",")));
     std::vector<Sample> samples;
     while (csv.next()) {
         csv.expect_fields(header.size());
@@ -64,7 +69,7 @@ std::vector<Sample> read_measurements(const std::string& path) {
 }
 
 std::string write_measurements(const std::vector<Sample>& samples) {
-    auto text = fmt::format("{}\n", fmt::join(header, ","));
+    auto text = fmt::format("{}\n", joined(header, ","));
     for (const auto& s : samples)
         text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", csv_field(s.run_id),
                             csv_field(s.system), csv_field(s.model), s.experts, s.ranks,

@@ -24,6 +24,10 @@ struct Sample {
     friend bool operator==(const Sample&, const Sample&) = default;
 };
 
+// Throws ConfigError for a unit that is none of these, a value that is no time of a phase, and a
+// sample without run_id or phase.
+void check_sample(const Sample& sample);
+
 // Lines before the header that begin with # are comments. Throws ConfigError with file:line.
 std::vector<Sample> read_measurements(const std::string& path);
 std::string write_measurements(const std::vector<Sample>& samples);

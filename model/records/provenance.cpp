@@ -9,7 +9,6 @@
 #include <set>
 
 #include "model/base/characters.h"
-#include "model/base/errors.h"
 #include "model/base/lists.h"
 #include "model/base/plain_text.h"
 #include "model/base/refuse.h"

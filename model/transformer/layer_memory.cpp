@@ -33,7 +33,6 @@
 #include "model/block/adapters.h"
 #include "model/block/block_pass.h"
 #include "model/block/blocks.h"
-#include "model/block/composed.h"
 #include "model/recorded/moe/layer.h"
 #include "model/transformer/counts.h"
 

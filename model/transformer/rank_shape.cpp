@@ -6,7 +6,6 @@
 #include "model/base/numbers.h"
 #include "model/runtime_rules.h"
 #include "model/transformer/counts.h"
-#include "model/transformer/layer.h"
 
 namespace stepcast {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/refuse.h"
 #include "sim/costs/op_costs.h"

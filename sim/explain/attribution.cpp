@@ -5,7 +5,6 @@
 #include <map>
 #include <tuple>
 
-#include "model/base/errors.h"
 #include "model/base/refuse.h"
 #include "model/step.h"
 #include "sim/breakdown.h"

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <optional>
+#include <ranges>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "measured/read.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/input/keys.h"
@@ -221,6 +223,25 @@ void check_axes(std::span<const Axis> axes, const Experiment& experiment) {
 
 bool varies_every_split(std::span<const Axis> axes) {
     return std::ranges::any_of(axes, is_every_split);
+}
+
+bool is_fixed(std::string_view key, std::span<const Override> stated) {
+    return std::ranges::any_of(stated, [&](const Override& one) {
+        const Key* const known = find_key(one.key);
+        return known && canonical(*known) == key;
+    });
+}
+
+void fix_set_splits(std::vector<Axis>& axes, std::span<const std::string> set) {
+    if (!varies_every_split(axes)) return;
+    for (const std::string& text : set | std::views::reverse) {  // the last of a key counts
+        const auto [key, value] = parse_override(text);
+        const Key* const known = find_key(key);
+        const std::size_t split = known ? split_index(canonical(*known)) : split_key_count;
+        if (!contains(walked_splits, split, [](SplitKey k) { return as_index(k); })) continue;
+        const Axis fixed = parse_axis(key + "=" + value);
+        if (!contains(axes, fixed.key, &Axis::key)) axes.push_back(fixed);
+    }
 }
 
 }  // namespace stepcast

@@ -1,11 +1,14 @@
 // What --vary asks for: a key and its values, or every legal split.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/experiment.h"
+#include "model/input/split_keys.h"
 #include "sim/results/sweep_answer.h"
 
 namespace stepcast {
@@ -40,5 +43,17 @@ bool lays_preset(const Axis& axis);
 void check_axes(std::span<const Axis> axes, const Experiment& experiment);
 
 bool varies_every_split(std::span<const Axis> axes);
+// The keys that parallelism=all varies, as rows show them.
+inline constexpr std::array walked_splits = [] {
+    using enum SplitKey;
+    return std::array{tp, pp,          vp,       layout,    dp,   ep,
+                      cp, micro_batch, schedule, recompute, zero, sequence_parallel};
+}();
+
+// What is stated is no choice of parallelism=all. Of a framework's switches that is what a file or
+// --set states; of the layout what --set states, which becomes an axis of one value: the layouts of
+// an experiment are asked for beside the one in its file.
+bool is_fixed(std::string_view key, std::span<const Override> stated);
+void fix_set_splits(std::vector<Axis>& axes, std::span<const std::string> set);
 
 }  // namespace stepcast

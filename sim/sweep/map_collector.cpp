@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/base/numbers.h"
-
 namespace stepcast {
 namespace {
 

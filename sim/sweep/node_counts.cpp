@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
-#include "model/base/numbers.h"
+#include "model/base/joined.h"
 #include "sim/predict.h"
 
 namespace stepcast {
@@ -59,7 +59,7 @@ void add_node_counts(SweepQuestion& q) {
         throw ConfigError(
             fmt::format("--within: none of {} states a peak of {}; expected one that does, or "
                         "another --set dtype",
-                        fmt::join(clusters, ", "), to_string(q.experiment.workload.dtype)));
+                        joined(clusters, ", "), to_string(q.experiment.workload.dtype)));
     constexpr double room = 16;
     const int first =
                   std::max(1, static_cast<int>(std::min<double>(most_nodes, std::ceil(fewest)))),

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "model/base/numbers.h"
 #include "model/records/measurements.h"
 #include "sim/memory/memory_use.h"
 #include "sim/noise.h"

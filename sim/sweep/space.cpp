@@ -7,6 +7,7 @@
 
 #include "measured/read.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/input/keys.h"
@@ -213,8 +214,7 @@ void SweepSpace::count_points(double bases) {
 
 bool SweepSpace::is_inner(std::string_view key) const {
     const std::size_t index = split_index(key);
-    return index < split_key_count &&
-           std::ranges::find(beyond_, split_fields[index].key) == beyond_.end();
+    return index < split_key_count && !contains(beyond_, split_fields[index].key);
 }
 
 void SweepSpace::find_beyond(const Experiment& e) {
@@ -224,7 +224,7 @@ void SweepSpace::find_beyond(const Experiment& e) {
 
 void SweepSpace::add_outer_axes() {
     for (const std::string_view key : beyond_) {
-        if (std::ranges::find(axes_, key, &Axis::key) != axes_.end()) continue;
+        if (contains(axes_, key, &Axis::key)) continue;
         Axis axis{std::string(key), {}};
         for (const int value : every_value(static_cast<SplitKey>(split_index(key)), experiment_))
             axis.values.push_back(std::to_string(value));
@@ -237,16 +237,10 @@ void SweepSpace::add_switches() {
         return axis.key == "parallelism" || split_index(axis.key) < split_key_count;
     });
     if (!split_alone) return;
-    const auto fixed = [&](const std::string& key) {  // by a file or --set, whatever rules it
-        return std::ranges::any_of(stated_, [&](const Override& stated) {
-            const Key* const known = find_key(stated.key);
-            return known && canonical(*known) == key;
-        });
-    };
     for (const std::string& line : experiment_.framework.can.switches) {
         const Axis asked = at_place("framework.can.switches", [&] { return parse_switch(line); });
-        if (is_stated(experiment_, asked.key) || fixed(asked.key) ||
-            std::ranges::find(axes_, asked.key, &Axis::key) != axes_.end())
+        if (is_stated(experiment_, asked.key) || is_fixed(asked.key, stated_) ||
+            contains(axes_, asked.key, &Axis::key))
             continue;
         Axis axis{asked.key, {text_of(*find_key(asked.key), experiment_)}};
         std::vector<Experiment> before{experiment_};
@@ -347,13 +341,10 @@ std::vector<VariedKey> SweepSpace::varied_keys() const {
     };
     take(0, asked_axes_);
     if (!every_split_) return keys;
-    for (const SplitKey key :
-         {SplitKey::tp, SplitKey::pp, SplitKey::vp, SplitKey::layout, SplitKey::dp, SplitKey::ep,
-          SplitKey::cp, SplitKey::micro_batch, SplitKey::schedule, SplitKey::recompute,
-          SplitKey::zero, SplitKey::sequence_parallel}) {
+    for (const SplitKey key : walked_splits) {
         const std::string name(split_field(key).key);
         const bool one = key == SplitKey::ep && experiment_.workload.moe.experts == 0;
-        if (!one && std::ranges::find(keys, name, &VariedKey::name) == keys.end())
+        if (!one && !contains(keys, name, &VariedKey::name))
             keys.push_back({name, split_index(name)});
     }
     take(asked_axes_, axes_.size());
@@ -362,8 +353,7 @@ std::vector<VariedKey> SweepSpace::varied_keys() const {
 
 std::vector<std::string> SweepSpace::schedules_left_out() const {
     std::vector<std::string> names;
-    if (!every_split_ ||
-        std::ranges::find(axes_, split_field(SplitKey::schedule).key, &Axis::key) != axes_.end())
+    if (!every_split_ || contains(axes_, split_field(SplitKey::schedule).key, &Axis::key))
         return names;
     for (const ScheduleTraits& s : known_schedules)
         if (left_out(s)) names.emplace_back(s.name);
@@ -378,7 +368,7 @@ std::uint64_t SweepSpace::kind_of(std::uint64_t base, const ParallelPlan& split)
         const bool of_ranks = key == SplitKey::tp || key == SplitKey::pp || key == SplitKey::dp ||
                               key == SplitKey::cp || key == SplitKey::ep ||
                               key == SplitKey::schedule;
-        if (of_ranks || std::ranges::find(asked, split_fields[k].key, &Axis::key) != asked.end())
+        if (of_ranks || contains(asked, split_fields[k].key, &Axis::key))
             kind = (kind ^ static_cast<std::uint64_t>(split_fields[k].get(split))) *
                    0x9e3779b97f4a7c15ULL;
         kind ^= kind >> 29;

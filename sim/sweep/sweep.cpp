@@ -9,6 +9,7 @@
 
 #include "model/base/errors.h"
 #include "model/base/launcher.h"
+#include "model/base/lists.h"
 #include "model/input/check_experiment.h"
 #include "model/input/split_rules.h"
 #include "sim/campaign.h"
@@ -110,7 +111,7 @@ void mark_within(SweepAnswer& answer, Seconds limit) {
         Settings but_count;
         for (const auto& [key, value] : row.settings)
             if (key != "cluster.nodes" && key != "cluster.gpus_per_node" &&
-                std::ranges::find(answer.each_of, key) != answer.each_of.end())
+                contains(answer.each_of, key))
                 but_count.emplace_back(
                     key, key == "machines" ? value.substr(value.find('x') + 1) : value);
         SweepRow*& best = least[but_count];
@@ -317,7 +318,7 @@ SweepAnswer sweep(const SweepQuestion& asked, const SweepOptions& options) {
     (settings ? result.of_each : result.scaling) =
         rows_of(space, question.training, search, of_each, options.threads);
     if (settings) result.each_of = space.outer_keys();
-    if (std::ranges::find(result.each_of, "framework.preset") != result.each_of.end())
+    if (contains(result.each_of, "framework.preset"))
         compare_with_first(result.of_each, of_each, space, search, question.objective);
     if (!result.best.empty()) result.calibrated = all_calibrated(result);
     if (question.within) mark_within(result, *question.within);

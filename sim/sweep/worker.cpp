@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "model/base/errors.h"
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/input/check_experiment.h"
 #include "sim/campaign.h"
@@ -36,8 +37,7 @@ bool work_differs(const SweepQuestion& q) {
     const auto batches = values("parallelism.global_batch"), replicas = values("parallelism.dp");
     const bool unset =
         batches.empty() ? q.experiment.parallelism.global_batch == 0 : batches.front() == "0";
-    const bool replicas_differ = replicas.size() > 1 ||
-                                 std::ranges::find(replicas, "rest") != replicas.end() ||
+    const bool replicas_differ = replicas.size() > 1 || contains(replicas, "rest") ||
                                  (varies_every_split(q.axes) && replicas.empty());
     return unset && (replicas_differ || values("parallelism.micro_batch").size() > 1);
 }
@@ -95,8 +95,7 @@ Grouping grouping(const SweepQuestion& q) {
     for (const Axis& axis : q.axes) {
         if (axis.key != "parallelism" && split_index(axis.key) == split_key_count)
             settings *= real(axis.values.size());
-        machines = machines || (axis.values.size() > 1 &&
-                                std::ranges::find(series, axis.key) != std::end(series));
+        machines = machines || (axis.values.size() > 1 && contains(series, axis.key));
         ranks = ranks || axis.key == "cluster.nodes" || axis.key == "cluster.gpus_per_node" ||
                 axis.key == "machines";
     }

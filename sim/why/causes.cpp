@@ -10,7 +10,6 @@
 #include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
-#include "model/base/plain_text.h"
 #include "model/input/check_experiment.h"
 #include "model/input/fields.h"
 #include "model/input/key_table.h"

@@ -395,6 +395,14 @@ Machine topology(const std::string& text) {
 
 }  // namespace
 
+// No element of the file joins two GPUs, so that there are no pairs to look at.
+TEST_CASE("GPUs that nothing joins are in no islands") {
+    const Machine m = topology(topology_text(
+        2, {0}, "nvlink", R"(class="0x030000" vendor="0x10de" device="0x2204")", R"(sm="86")"));
+    CHECK(m.joints.empty());
+    CHECK_THAT(cluster_of_machine(m, "gaming", "").text, Contains("pcie"));
+}
+
 // The same machines as their matrices, by the addresses of NCCL's file (either case of letters).
 TEST_CASE("NCCL's topology tells direct links by the addresses of the GPUs") {
     const std::string volta = R"(class="0x030200" vendor="0x10de" device="0x1db5")",

@@ -253,6 +253,21 @@ TEST_CASE("runs of one system and size with different routings get a file each")
     CHECK_FALSE(std::filesystem::exists(folder.path / "mix_moe_6-3.csv"));
 }
 
+TEST_CASE("what is imported without a file is what a file would hold") {
+    const Folder folder;
+    ImportRequest request{.logs = {folder.file("a.log", phases_run(12))},
+                          .out = (folder.path / "m.csv").string()};
+    std::vector<std::string> report = import_to_files(request);
+    report.pop_back();  // what it says of the file
+    const std::vector<Sample> written = read_measurements(request.out);
+    request.out = (folder.path / "none.csv").string();
+    const ImportedSamples kept = import_samples(request);
+    CHECK_FALSE(written.empty());
+    CHECK(kept.rows == written);
+    CHECK(kept.report == report);
+    CHECK_FALSE(std::filesystem::exists(request.out));
+}
+
 TEST_CASE("a layer's shape survives in the model name") {
     const LayerShape shape{1024, 4096, 8192, 2, "fp16"};
     CHECK(parse_model_name(model_name(shape)) == shape);

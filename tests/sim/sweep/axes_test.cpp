@@ -151,3 +151,18 @@ TEST_CASE("single keys lie over presets that vary, in any order") {
     CHECK_THROWS_WITH(check_axes(twice, small_gpt()),
                       Catch::Contains("--vary machines: is a cluster and its nodes"));
 }
+
+// Of --set the layout counts, the last value of a key, unless --vary asks for the key; of
+// switches whatever is stated, under any of a key's names.
+TEST_CASE("what is stated is no choice of parallelism=all") {
+    std::vector<Axis> axes{parse_axis("parallelism=all"), parse_axis("pp=1,2")};
+    fix_set_splits(axes, std::vector<std::string>{"tp=4", "pp=8", "seq=2048", "tp=2"});
+    REQUIRE(axes.size() == 3);
+    CHECK(axes.back() == Axis{"parallelism.tp", {"2"}});
+    std::vector<Axis> keys{parse_axis("pp=1,2")};
+    fix_set_splits(keys, std::vector<std::string>{"tp=4"});
+    CHECK(keys.size() == 1);
+    const std::vector<Override> stated{{"parallelism.overlap_tp", "true"}};
+    CHECK(is_fixed("runtime.exchanges.tensor", stated));
+    CHECK_FALSE(is_fixed("runtime.exchanges.sends", stated));
+}
