@@ -41,7 +41,10 @@ ImportRequest import_request_of(const Options& options) {
 }
 
 // A log that begins with the dump of its arguments; a launch script is none.
-bool is_experiment_log(const std::string& path) { return is_argument_dump(dump_in_log(path)); }
+bool is_experiment_log(const std::string& path) {
+    std::error_code none;
+    return std::filesystem::is_regular_file(path, none) && is_argument_dump(dump_in_log(path));
+}
 
 // Nobody named this output: a file that import did not write, as its first line says, stays.
 void keep_by_hand(const std::string& path) {
@@ -115,8 +118,8 @@ Case accepted(const Options& options, const Comparison& c, const std::string& in
 
 bool is_log(const std::string& path) {
     std::error_code none;
-    return std::filesystem::is_regular_file(path, none) &&
-           (has_name_of_log(path) || is_experiment_log(path));
+    return (std::filesystem::is_regular_file(path, none) && has_name_of_log(path)) ||
+           is_experiment_log(path);
 }
 
 std::vector<std::string> import_logs(const Options& options) {
