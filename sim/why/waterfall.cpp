@@ -208,7 +208,8 @@ std::vector<std::size_t> idle_changes(Between& between) {
     return idle;
 }
 
-std::vector<Player> players_of(const Between& between, const std::vector<std::size_t>& idle) {
+std::vector<Player> players_of(const Between& between, const std::vector<std::size_t>& idle,
+                               std::size_t most) {
     std::vector<Player> players;
     Player machine{"the machine", {}};
     for (std::size_t i = 0; i < between.changes().size(); ++i) {
@@ -220,7 +221,7 @@ std::vector<Player> players_of(const Between& between, const std::vector<std::si
     }
     if (!machine.changes.empty()) players.insert(players.begin(), machine);
     for (const std::string table : tables) {
-        if (players.size() <= most_bars) break;
+        if (players.size() <= most) break;
         Player together{table.substr(0, table.size() - 1), {}};
         std::erase_if(players, [&](const Player& p) {
             const bool below = std::ranges::all_of(p.changes, [&](std::size_t i) {
@@ -274,6 +275,13 @@ WaterfallEnd end_of(const WaterfallSide& side, double step) {
 
 }  // namespace
 
+std::size_t bars_of(std::size_t tasks) {
+    constexpr std::size_t least_bars = 6, most_tasks_of_all = 350'000'000;  // two core minutes
+    std::size_t bars = most_bars;
+    while (bars > least_bars && tasks << bars > most_tasks_of_all) --bars;
+    return bars;
+}
+
 std::vector<KeyChange> changes_between(const Experiment& from, const Experiment& to) {
     std::vector<KeyChange> changes;
     for (const Key& key : all_keys()) {
@@ -309,7 +317,7 @@ Waterfall waterfall(const WaterfallSide& from, const WaterfallSide& to, int thre
     const Forecast a = predict(from.experiment), b = predict(to.experiment);
     Between between(from.experiment, to.experiment);
     const auto idle = idle_changes(between);
-    std::vector<Player> players = players_of(between, idle);
+    std::vector<Player> players = players_of(between, idle, bars_of(std::max(a.tasks, b.tasks)));
     Changed always(between.changes().size(), false);
     for (const std::size_t i : idle) always[i] = true;
     const std::vector<double> values = values_of(between, players, always, threads);

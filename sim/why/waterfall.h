@@ -3,7 +3,7 @@
 // The cost of a key is its Shapley value: the mean, over all orders in which the keys can be
 // changed from A's to B's, of what changing it adds to the simulated step. So interactions are
 // shared out evenly, no order is preferred, and the costs add up to the difference of the two
-// forecasts. n keys take 2^n simulations; beyond most_bars, keys of one table are changed together.
+// forecasts. n keys take 2^n simulations; beyond bars_of(), keys of one table are changed together.
 // Source: L. Shapley, A value for n-person games, Contributions to the Theory of Games 2 (1953).
 #pragma once
 
@@ -13,6 +13,9 @@
 namespace stepcast {
 
 inline constexpr std::size_t most_bars = 12;
+// How many keys are told apart where a step has so many tasks: fewer where all their sets together
+// would take minutes.
+std::size_t bars_of(std::size_t tasks);
 
 struct WaterfallSide {
     std::string name;

@@ -156,6 +156,15 @@ TEST_CASE("more than twelve differing keys are grouped by table") {
     CHECK(sum_of(w) == Approx((w.to.step - w.from.step).si()).epsilon(1e-12));
 }
 
+// 85,000 x 2^12 = 348 million tasks, 86,000 x 2^12 = 352 million; 169,205 x 2^11 = 347 million.
+TEST_CASE("of long steps fewer keys are told apart") {
+    CHECK(bars_of(1000) == most_bars);
+    CHECK(bars_of(85'000) == 12);
+    CHECK(bars_of(86'000) == 11);
+    CHECK(bars_of(169'205) == 11);
+    CHECK(bars_of(50'000'000) == 6);
+}
+
 TEST_CASE("two kinds of workload have no keys in common") {
     Experiment layer = small_gpt();
     layer.workload.kind = Workload::Kind::mlp;
