@@ -326,3 +326,35 @@ TEST_CASE("what incumbents exclude is in the map all the same") {
     for (auto& [at, step] : cells) step = Seconds(1e-9);  // below all bounds, as the incumbents
     CHECK(mapped(best) == all);
 }
+
+// This allocator rounds tensors up to halves of powers of two, of which the closed form knows
+// nothing: in 1.01 times what that needs no replay fits. Where the step is too slow for the table
+// anyway, the closed form's word stands.
+TEST_CASE("memory is replayed of a split that is fast enough, and of no other") {
+    SweepQuestion q = asking({"parallelism.zero=0"});
+    q.top = 1;
+    q.experiment.cluster.overheads = {.context = Bytes(0)};
+    q.experiment.cluster.overheads.margin = 0;
+    q.experiment.parallelism.dp = rank_count(q.experiment.cluster);
+    q.experiment.run.allocator = "roundup_power2_divisions:2";
+    q.experiment.workload.seq = 4400;  // 1.07 x 4096
+    const auto simulated = [&](Bytes memory, double best) {
+        q.experiment.cluster.gpu.memory = memory;
+        const SweepSpace space(q.experiment, q.axes);
+        SweepWorker worker(space, q, std::make_shared<SweepCommons>());
+        SweepJob job;
+        for (std::uint64_t item = 0; item < space.item_count(); ++item) job.items.push_back(item);
+        SweepJob one{.points = worker.run(job).screened.candidates};
+        if (best > 0) one.incumbents = {{.score = {best}, .id = {1, 0}, .group = 0, .kind = 1}};
+        return worker.run(one).simulated;
+    };
+    const Bytes needs = PointEvaluator(q.experiment).coarse(plan_of(q.experiment)).peak;
+    const auto found = simulated(1.01 * needs, 0);
+    REQUIRE(found.size() == 1);
+    CHECK(found.front().refused ==
+          "does not fit into the device's memory, as its allocator is replayed");
+    const double step = found.front().step.si();
+    CHECK_FALSE(simulated(1.01 * needs, 2 * step).front().refused.empty());
+    CHECK(simulated(1.01 * needs, step / 2).front().refused.empty());
+    CHECK(simulated(100 * needs, 0).front().refused.empty());
+}
