@@ -150,6 +150,9 @@ torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 1024 --
 SH
 run 0 diagnose launch.sh --cluster H100 --log rates.log
 stdout_has "measured 2000.0 ms"
+sed 's/--micro-batch-size 1/--micro-batch-size 2/' launch.sh >wider.sh
+run 0 compare launch.sh wider.sh --waterfall --cluster H100
+stdout_has "micro_batch 1 -> 2"
 run 0 diagnose launch.sh --cluster H100 --measured 2s
 stdout_has "measured 2000.0 ms"
 run 0 compare rates.log --model launch.sh --cluster H100
