@@ -76,6 +76,9 @@ struct Gradients {
         "element type of accumulated and reduced gradients; training: the 16-bit type of training");
     KEY(BucketSize, bucket, BucketSize(Bytes(25e6)),
         "gradient bucket: bytes, \"40e6 weights\", or \"one\" for all");
+    // fusion is off (one collective a tensor), or a bucket's size was stated in too small a unit
+    KEY(int, pieces, 1, "equal parts of a bucket, each reduced by a collective of its own", 1,
+        4096);
     // PyTorch's set_to_none
     KEY(bool, freed, false, "gradients are freed after the update, not set to zero");
     // DeepSpeed's contiguous_gradients: sim/memory/flat_tensors.h

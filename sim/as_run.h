@@ -50,6 +50,8 @@ struct AsRun {
     // Of a neighbouring step, in place of this one's own where experts would be drawn: a simulation
     // of all ranks, of which p10 and p90 alone depend.
     std::optional<DrawnExperts> drawn = std::nullopt;
+    // where it is known already
+    std::optional<MemoryUse> memory = std::nullopt;
 };
 
 // Of steps of others: reads an unnamed framework as that one of its kinds (framework.may_be), and

@@ -319,7 +319,7 @@ Prediction predict_step(const AsRun& as) {
     Prediction result;
     Forecast& f = result.forecast;
     Simulated s = simulate_middle(as, f);
-    f.memory = memory_forecast(e);
+    f.memory = as.memory ? *as.memory : memory_forecast(e);
     const double tokens = tokens_per_step(e);
     f.tokens_per_second = tokens / f.step.p50.si();
     f.energy = step_energy(s.graph, s.timeline, e.cluster);

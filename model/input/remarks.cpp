@@ -136,7 +136,7 @@ constexpr Feature features[] = {
     {"parallelism.zero",
      [](const Experiment& e) { return has_replicas(e) || e.run.offload_optimizer; },
      "there is one replica"},
-    {"runtime.gradients.bucket", has_replicas, "there is one replica"},
+    {"runtime.gradients.bucket runtime.gradients.pieces", has_replicas, "there is one replica"},
     {"runtime.eager_traffic", [](const Experiment& e) { return is_eager(e); },
      "runtime.kernels is not eager"},
     {"runtime.recompute_stops_early",

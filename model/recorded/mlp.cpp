@@ -43,9 +43,10 @@ TaskGraph build_mlp_step(const Experiment& e) {
     };
     TaskId reduced = no_task;
     const auto reduce = [&](Bytes bucket) {  // later tasks do not wait for it
-        if (p.dp > 1)
+        const int pieces = e.runtime.gradients.pieces;
+        for (int i = 0; i < pieces && p.dp > 1; ++i)
             reduced = Program(program).on_all("gradient_all_reduce", Phase::gradient_sync,
-                                              AllReduce{bucket});
+                                              AllReduce{bucket / real(pieces)});
     };
     std::vector<Bytes> buckets;
     Bytes bucket;

@@ -232,23 +232,27 @@ TasksByRank DataParallel::gather(const RankWeights& weights, Phase phase,
 }
 
 void DataParallel::collective(const Bucket& bucket, const TasksByRank& after) {
-    const Parallelism& p = context_.experiment.parallelism;
-    const Bytes bytes = bucket.elements * size_of(trained_gradients(context_.experiment));
+    const Experiment& e = context_.experiment;
+    const Parallelism& p = e.parallelism;
+    const int pieces = e.runtime.gradients.pieces;
+    const Bytes bytes = bucket.elements * size_of(trained_gradients(e)) / real(pieces);
     const auto send = [&](std::string_view name, const Op& op, GroupId group,
                           const TasksByRank& follows) {
         NewTask task = graph_.task_of(name, Phase::gradient_sync, op);
         task.group = group;
         return stage_.collective(task, Lane::data, follows);
     };
-    TasksByRank sent = after;
-    if (bucket.ranks > 1 && p.zero >= 1)
-        sent = send("gradient_reduce_scatter", ReduceScatter{bytes}, bucket.group, sent);
-    if (bucket.ranks > 1 && p.zero == 0)
-        sent = send("gradient_all_reduce", AllReduce{bytes}, bucket.group, sent);
-    if (bucket.replicas.size() > 1)
-        sent = send("gradient_all_reduce", AllReduce{bytes / real(bucket.ranks)},
-                    graph_.add_group(bucket.replicas), sent);
-    sent_.push_back(std::move(sent));
+    for (int i = 0; i < pieces; ++i) {  // one after the other: they share a lane
+        TasksByRank sent = after;
+        if (bucket.ranks > 1 && p.zero >= 1)
+            sent = send("gradient_reduce_scatter", ReduceScatter{bytes}, bucket.group, sent);
+        if (bucket.ranks > 1 && p.zero == 0)
+            sent = send("gradient_all_reduce", AllReduce{bytes}, bucket.group, sent);
+        if (bucket.replicas.size() > 1)
+            sent = send("gradient_all_reduce", AllReduce{bytes / real(bucket.ranks)},
+                        graph_.add_group(bucket.replicas), sent);
+        if (i + 1 == pieces) sent_.push_back(std::move(sent));
+    }
 }
 
 void DataParallel::close(Bucket& bucket) {

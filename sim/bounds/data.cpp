@@ -49,7 +49,8 @@ double DataPrices::collective(Kind kind, const RingPath* path, double bytes) {
 
 double DataPrices::gradients(const DataInputs& in, double dense, double experts) {
     const Parallelism& p = in.context.experiment.parallelism;
-    const double element = size_of(gradient_type(in.context.experiment)).si();
+    const int pieces = in.context.experiment.runtime.gradients.pieces;
+    const double element = size_of(gradient_type(in.context.experiment)).si() / pieces;
     const Kind kind = p.zero >= 1 ? Kind::reduce_scatter : Kind::all_reduce;
     const RankGroups& groups = in.context.groups;
     double time =
@@ -59,7 +60,7 @@ double DataPrices::gradients(const DataInputs& in, double dense, double experts)
     if (expert_replicas_)
         time += collective(Kind::all_reduce, expert_replicas_,
                            experts * element / groups.expert_shard.size());
-    return time;
+    return pieces * time;
 }
 
 double DataPrices::gathers(const DataInputs& in, const RankWeights& weights) {

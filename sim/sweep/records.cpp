@@ -68,6 +68,8 @@ std::string record_of(const SimulatedPoint& p) {
                  .base = exact(p.id.base),
                  .inner = exact(p.id.inner),
                  .step = exact(p.step),
+                 .ranks = exact(int{p.unreplayed}),
+                 .count = exact(int{p.tight}),
                  .text = p.refused});
 }
 // The scores take the columns of step and bound.
@@ -151,8 +153,9 @@ void read_record(const RecordFields& f, SweepJobResult& into) {
          : kind == "tight" ? screened.tight
                            : screened.bounded_away) = count_in(f);
     else if (kind == "simulated" || kind == "refused")
-        into.simulated.push_back(
-            {id_in(f), Seconds(number<double>(f[3])), kind == "refused" ? f[11] : ""});
+        into.simulated.push_back({id_in(f), Seconds(number<double>(f[3])),
+                                  kind == "refused" ? f[11] : "", number<int>(f[10]) == 1,
+                                  number<int>(f[9]) == 1});
     else
         throw ConfigError("\"" + kind + "\" is no record");
 }

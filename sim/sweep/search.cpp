@@ -289,7 +289,7 @@ SweepSearch::StepKey SweepSearch::step_key(PointId id) const {
 // Whether what is known of a point with the same step tells all of this one: the memory of one that
 // was too slow was not replayed.
 bool SweepSearch::settles(const SimulatedPoint& twin, const Candidate& c) const {
-    return !twin.refused.empty() ||
+    return !twin.refused.empty() || !twin.unreplayed ||
            incumbents_.excludes(incumbent(c, scores(question_, c, twin.step), grouping_));
 }
 
@@ -325,8 +325,11 @@ void SweepSearch::note(const Candidate& c, const SimulatedPoint& point, bool is_
     constexpr double rounding = 1e-9;
     if (point.step < c.lower * (1 - rounding)) ++broken_bounds_;
     twins_ += is_twin;
-    simulated_.emplace(c.id, std::pair(c, point.step));
-    incumbents_.add(incumbent(c, scores(question_, c, point.step), grouping_));
+    Candidate known = c;
+    known.tight = c.tight || point.tight;
+    all_.tight += known.tight && !c.tight;
+    simulated_.emplace(c.id, std::pair(known, point.step));
+    incumbents_.add(incumbent(known, scores(question_, known, point.step), grouping_));
 }
 
 }  // namespace stepcast

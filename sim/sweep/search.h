@@ -40,6 +40,10 @@ public:
     [[nodiscard]] const std::map<PointId, std::pair<Candidate, Seconds>>& simulated() const {
         return simulated_;
     }
+    // Of a simulated point, where it was replayed.
+    [[nodiscard]] std::optional<MemoryUse> memory_of(PointId id) const {
+        return steps_.at(step_key(id)).memory;
+    }
     [[nodiscard]] std::uint64_t broken_bounds() const { return broken_bounds_; }
     // For each of the best, by how much of the step a point that was not simulated may be ahead of
     // it at its rank, at most; 0 = proven.

@@ -32,7 +32,7 @@ std::string thousands(std::uint64_t number) {
 }
 
 SweepRow row_of(const SweepSpace& space, const std::optional<Training>& training,
-                const Candidate& c, Seconds step) {
+                const Candidate& c, Seconds step, const std::optional<MemoryUse>& memory) {
     SweepRow row{.settings = space.settings_of(c.id),
                  .step = step,
                  .lower = c.lower,
@@ -43,7 +43,7 @@ SweepRow row_of(const SweepSpace& space, const std::optional<Training>& training
     row.cost_per_token = c.price * step.si() / c.tokens;
     row.ranks = c.ranks;
     const Experiment experiment = space.experiment_of(c.id);
-    row.forecast = predict(experiment);
+    row.forecast = predict(AsRun{.experiment = experiment, .memory = memory});
     row.peak = row.forecast.memory.peak;
     row.tight = row.tight || row.forecast.memory.tight;
     if (training) row.campaign = campaign_of(*training, experiment, row.forecast);
@@ -132,7 +132,7 @@ std::vector<SweepRow> rows_of(const SweepSpace& space, const std::optional<Train
     std::vector<SweepRow> rows(wanted.size());
     each_on_threads(threads, wanted.size(), [&](std::size_t i) {
         const auto& [candidate, step] = search.simulated().at(wanted[i].id);
-        rows[i] = row_of(space, training, candidate, step);
+        rows[i] = row_of(space, training, candidate, step, search.memory_of(wanted[i].id));
     });
     return rows;
 }

@@ -357,12 +357,15 @@ SimulatedPoint SweepWorker::simulate(const Candidate& c, const Incumbents& incum
     constexpr double near = 0.85;
     const bool fast =
         !incumbents.excludes(incumbent(c, scores(question_, c, point.step), grouping_));
-    const Bytes available = e.cluster.gpu.memory - process_memory(e);
+    const bool at_limit = e.cluster.gpu.memory > Bytes(0) &&
+                          c.peak > near * (e.cluster.gpu.memory - process_memory(e));
+    point.unreplayed = at_limit && !fast;
     Bytes peak = c.peak;
-    if (fast && e.cluster.gpu.memory > Bytes(0) && peak > near * available) {
-        const MemoryUse memory = memory_forecast(e);
-        peak = memory.peak;
-        if (!memory.fits)
+    if (at_limit && fast) {
+        point.memory = memory_forecast(e);
+        peak = point.memory->peak;
+        point.tight = point.memory->tight;
+        if (!point.memory->fits)
             point.refused = "does not fit into the device's memory, as its allocator is replayed";
     }
     const PointFacts facts = PointEvaluator(e).facts(plan_of(e), peak);

@@ -77,9 +77,14 @@ struct SimulatedPoint {
     PointId id;
     Seconds step;
     // why it does not count: it breaks a constraint on the step, its memory as the allocator is
-    // replayed does not fit, or the event engine cannot simulate it; of what the job's incumbents
-    // exclude, memory is not replayed
+    // replayed does not fit, or the event engine cannot simulate it
     std::string refused;
+    // as the allocator is replayed: less is left free than the margin
+    bool tight = false;
+    // near the device's limit, and not replayed because the job's incumbents exclude it
+    bool unreplayed = false;
+    // what was replayed; other processes do not send it
+    std::optional<MemoryUse> memory = std::nullopt;
     friend bool operator==(const SimulatedPoint&, const SimulatedPoint&) = default;
 };
 

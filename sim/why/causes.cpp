@@ -102,6 +102,12 @@ constexpr std::pair<CauseNeeds, Needs*> all_needs[] = {
      [](const Experiment& e) {
          return e.parallelism.dp > 1 && e.runtime.exchanges.gradients != GradientOverlap::never;
      }},
+    {CauseNeeds::reduces_gradients,
+     [](const Experiment& e) {
+         return e.parallelism.dp * e.parallelism.cp > 1 &&
+                (e.workload.kind == Workload::Kind::transformer ||
+                 e.workload.kind == Workload::Kind::mlp);
+     }},
     {CauseNeeds::half_precision,
      [](const Experiment& e) {
          return e.workload.dtype == Dtype::bf16 || e.workload.dtype == Dtype::fp16;

@@ -16,8 +16,8 @@ namespace stepcast {
 // What an experiment must have for a cause to be possible.
 NAMED_ENUM(CauseNeeds, "what a cause needs", nodes, linked_node, unlinked_node, unblocked, blocked,
            flash, fused, no_recompute, trains, zero3, accumulates, shards_inside, overlaps,
-           half_precision, spreads_experts, experts, ranks, stated_rate, stated_tokens,
-           stated_total);
+           reduces_gradients, half_precision, spreads_experts, experts, ranks, stated_rate,
+           stated_tokens, stated_total);
 
 // Whose kernels take longer. `some`: a group of ranks, all alike; `each`: every rank otherwise, as
 // tokens choose their experts.

@@ -32,9 +32,19 @@ using Random = std::mt19937_64;
 
 // slow_rank: rank 1's kernels take `severity` times as long. late_data: in every third step all
 // ranks wait `severity` steps first. slow_link: what ranks exchange takes `severity` times as long
-// as forecast. recompute: the run does it, the stated experiment does not. slow_launches: every
-// launch waits `severity` times 10 us. one_core: both ranks share a core.
-enum class Kind { none, slow_rank, late_data, slow_link, recompute, slow_launches, one_core };
+// as forecast. recompute: the run does it, the stated experiment does not. small_buckets: the run
+// reduces each bucket of gradients in `severity` pieces. slow_launches: every launch waits
+// `severity` times 10 us. one_core: both ranks share a core.
+enum class Kind {
+    none,
+    slow_rank,
+    late_data,
+    slow_link,
+    recompute,
+    small_buckets,
+    slow_launches,
+    one_core
+};
 struct FaultKind {
     Kind kind;
     const char* name;    // for people
@@ -47,6 +57,7 @@ constexpr FaultKind kinds[] = {
     {Kind::late_data, "every third step waits", "waits for data", 0.4, 2},
     {Kind::slow_link, "slow exchanges", "links inside the node", 10, 40},
     {Kind::recompute, "recompute", "recompute is on", 1, 1},
+    {Kind::small_buckets, "small buckets", "gradients in small pieces", 8, 128},
     {Kind::slow_launches, "slow launches", "launches that wait", 5, 50},
     {Kind::one_core, "one core of two", "shared devices", 1, 1},
 };
@@ -131,7 +142,6 @@ struct Subject {
     std::string name;
     Experiment experiment;
     TriedCauses tried;
-    bool recomputes = false;  // whether its layers can
 };
 
 std::vector<Subject> subjects_of(const std::string& cluster) {
@@ -139,10 +149,18 @@ std::vector<Subject> subjects_of(const std::string& cluster) {
     for (const char* name : {"host_ddp", "host_pipeline", "host_moe", "host_zero1", "host_block"}) {
         const Experiment e =
             read_experiment(name, std::vector<Override>{{"cluster.preset", cluster}});
-        subjects.push_back({name, e, try_causes(e, read_causes()),
-                            e.workload.kind == Workload::Kind::transformer});
+        subjects.push_back({name, e, try_causes(e, read_causes())});
     }
     return subjects;
+}
+
+// Whether the experiment can be so: its layers recompute, its ranks reduce gradients.
+bool can_have(const Experiment& e, Kind kind) {
+    const bool transformer = e.workload.kind == Workload::Kind::transformer;
+    if (kind == Kind::recompute) return transformer;
+    if (kind == Kind::small_buckets)
+        return e.parallelism.dp > 1 && (transformer || e.workload.kind == Workload::Kind::mlp);
+    return true;
 }
 
 // What each rank computes in a step: the mean sum of its kernels.
@@ -218,6 +236,8 @@ struct Judged {
 Judged run_with(const Subject& subject, const FaultKind& fault, double severity) {
     Experiment e = subject.experiment;
     if (fault.kind == Kind::recompute) set_key(e, {"parallelism.recompute", "full"});
+    if (fault.kind == Kind::small_buckets)
+        set_key(e, {"runtime.gradients.pieces", fmt::format("{:.0f}", severity)});
     const TaskGraph graph = build_step(e, routing_of(e), Folding::never);
     FaultyDevice device(open_host_device(graph.rank_count()), fault, severity,
                         subject.tried.forecast.p50, price(graph, e.cluster));
@@ -267,7 +287,7 @@ int run_all(const std::string& cluster, int runs, unsigned seed) {
         const FaultKind& fault = kinds[random() % std::size(kinds)];
         const double severity =
             std::uniform_real_distribution<double>(fault.least, fault.most)(random);
-        if (fault.kind == Kind::recompute && !subject.recomputes) {
+        if (!can_have(subject.experiment, fault.kind)) {
             --i;
             continue;
         }

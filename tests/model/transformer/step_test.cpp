@@ -377,6 +377,23 @@ TEST_CASE("buckets close in the order of the backward") {
           1);
 }
 
+// Six buckets of one unit each, in five pieces: thirty collectives of the same bytes in all.
+TEST_CASE("a bucket is reduced in equal pieces") {
+    Experiment e = small_gpt();
+    e.parallelism.dp = 2;
+    e.runtime.gradients.bucket = BucketSize(Bytes(1));
+    for (const int zero : {0, 1}) {
+        const std::string name = zero == 0 ? "gradient_all_reduce" : "gradient_reduce_scatter";
+        e.parallelism.zero = zero;
+        e.runtime.gradients.pieces = 1;
+        const double whole = bytes_of(build_transformer_step(e, {}), name);
+        e.runtime.gradients.pieces = 5;
+        const TaskGraph graph = build_transformer_step(e, {});
+        CHECK(names_of(graph, Phase::gradient_sync)[name] == 30);
+        CHECK(bytes_of(graph, name) == Approx(whole));
+    }
+}
+
 // A layer has 12 x 64^2 weights, 9 x 64 biases and 4 x 64 of its norms: 49,984 elements of 4 bytes,
 // less than the head and the embedding.
 TEST_CASE("a bucket that is exactly full closes") {

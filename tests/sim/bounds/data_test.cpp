@@ -98,6 +98,8 @@ TEST_CASE(
     stage.units[0] = stage.units[1] = 0;
     stage.units[at(UnitKind::head)] = 1;
     CHECK(stage().gradients == Approx(stage.sum(4e6, all)));
+    stage.e.runtime.gradients.pieces = 8;  // each has its own latency
+    CHECK(stage().gradients == Approx(8 * stage.sum(0.5e6, all)));
 }
 
 // The lower bound is the larger of two: all 13.1 M dense and all 9 M expert elements in one

@@ -26,6 +26,7 @@ Experiment one_after_the_other(Experiment e) {
     p.shard = 0;
     p.recompute_layers = 0;
     e.runtime.gradients.bucket = BucketSize(Bytes(1));  // every unit closes its own bucket
+    e.runtime.gradients.pieces = 1 + micro_batches(p) % 3;
     p.global_batch = p.dp * p.micro_batch * batches;
     e.workload.moe = {};
     e.cluster.host = no_host_costs();

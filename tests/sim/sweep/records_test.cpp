@@ -29,7 +29,10 @@ TEST_CASE("jobs and results of a sweep come back from records as they were") {
                        .infeasible = {{"does not fit", 8}, {"", 9}},
                        .candidates = {candidate, candidate},
                        .cells = {{{-1, 2}, Seconds(0.3)}}};
-    result.simulated = {{{5, 6}, Seconds(0.7), ""}, {{5, 7}, Seconds(0), "because \"so\""}};
+    result.simulated = {{{5, 6}, Seconds(0.7), ""},
+                        {{5, 7}, Seconds(0), "because \"so\""},
+                        {{5, 8}, Seconds(0.8), "", true},
+                        {{5, 9}, Seconds(0.9), "", false, true}};
     const SweepJobResult back = result_of(records_of(result));
     CHECK(back.screened == result.screened);
     CHECK(back.simulated == result.simulated);
