@@ -9,6 +9,7 @@
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/input/check_experiment.h"
+#include "model/machine/allocator_settings.h"
 #include "sim/campaign.h"
 #include "sim/memory/allocator_forecast.h"
 #include "sim/memory/process_memory.h"
@@ -343,6 +344,15 @@ void SweepWorker::note_cell(std::uint64_t base, const ParallelPlan& split, Secon
     best = std::min(best, shown);
 }
 
+// How much larger than asked for tensors become at most, where sizes are rounded up to parts of a
+// power of two.
+static double most_rounded(const AllocatorSettings& settings) {
+    double most = 1;
+    for (const int divisions : settings.roundup_divisions)
+        if (divisions > 0) most = std::max(most, 1 + 1.0 / divisions);
+    return most;
+}
+
 SimulatedPoint SweepWorker::simulate(const Candidate& c, const Incumbents& incumbents) const {
     SimulatedPoint point{.id = c.id, .step = {}, .refused = {}};
     Experiment e = space_.experiment_of(c.id);
@@ -354,7 +364,7 @@ SimulatedPoint SweepWorker::simulate(const Candidate& c, const Incumbents& incum
         return point;
     }
     // The closed form decides but near the device's limit, and of what is too slow anyway.
-    constexpr double near = 0.85;
+    const double near = 0.85 / most_rounded(parse_allocator_settings(e.run.allocator));
     const bool fast =
         !incumbents.excludes(incumbent(c, scores(question_, c, point.step), grouping_));
     const bool at_limit = e.cluster.gpu.memory > Bytes(0) &&

@@ -361,17 +361,17 @@ TEST_CASE("memory is replayed of a split that is fast enough, and of no other") 
 }
 
 // The same allocator on a device that leaves 1 % free of what is reserved, less than the margin of
-// 2 %: by the closed form, whose peak is 1.07 times less, more is free. ZeRO 1 has room on it and
-// takes longer.
+// 2 %: by the closed form, whose peak is a fifth less, more is free. With full recompute there is
+// room, and the step is longer.
 TEST_CASE("a split that only its replay finds within the margin comes last") {
-    SweepQuestion q = asking({"parallelism.zero=0,1"});
+    SweepQuestion q = asking({"parallelism.recompute=none,full"});
     q.experiment.cluster.overheads = {.context = Bytes(0)};
     q.experiment.parallelism.dp = rank_count(q.experiment.cluster);
     q.experiment.run.allocator = "roundup_power2_divisions:2";
     q.experiment.workload.seq = 4400;
     q.experiment.cluster.gpu.memory = Bytes(1e12);
     const SweepRow roomy = sweep(q).best.front();
-    REQUIRE(roomy.settings == Settings{{"parallelism.zero", "0"}});
+    REQUIRE(roomy.settings == Settings{{"parallelism.recompute", "none"}});
     q.experiment.cluster.gpu.memory = roomy.forecast.memory.reserved / 0.99;
     REQUIRE_FALSE(PointEvaluator(q.experiment).coarse(plan_of(q.experiment)).tight);
     const SweepAnswer answer = sweep(q);
