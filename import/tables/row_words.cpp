@@ -113,6 +113,7 @@ const std::vector<std::string>& cells_of_words() {
                                                 "issue",
                                                 "local_experts",
                                                 "masked",
+                                                "moe_interval",
                                                 "network",
                                                 "offload",
                                                 "optimizer",

@@ -167,6 +167,7 @@ void set_experts(const CaseRow& row, int ffn, const Moe& preset, Workload& w,
     if (w.moe.ffn == 0 && states(row, "dense_ffn")) w.moe.ffn = ffn;
     w.ffn = count_in(row, "dense_ffn", w.ffn);
     w.moe.shared_ffn = count_in(row, "shared_ffn", w.moe.shared_ffn);
+    w.moe.interval = count_in(row, "moe_interval", w.moe.interval);
     if (shared_ffn(w) == 0) w.moe.shared_experts = count_in(row, "shared_experts", 0);
 }
 

@@ -366,7 +366,13 @@ TEST_CASE("sizes of an unknown model are read from its notes") {
     CHECK((w.moe.ffn == 1536 && w.ffn == 12288));
     CHECK(w.vocab == 32000);
     CHECK(takes_for_granted(c, "vocab not stated: 32000, as of Llama"));
+    CHECK(w.moe.interval == 1);
     CHECK(gpt_case_with({{"notes", "head dim 96"}}).experiment.workload.head_dim == 0);
+    CHECK(gpt_case_with({{"experts", "8"},
+                         {"topk", "1"},
+                         {"zero", "1"},
+                         {"notes", "every second layer has experts"}})
+              .experiment.workload.moe.interval == 2);
 }
 
 // A row says who ran it: a source whose recipes the frameworks' files describe, a thread (the
