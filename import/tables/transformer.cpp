@@ -243,7 +243,7 @@ Workload adopted(const Workload& workload, const Framework& framework, const Ove
 }
 
 bool has_sizes(const CaseRow& row) {
-    return std::ranges::all_of(std::array{"layers", "hidden", "ffn"},
+    return std::ranges::all_of(std::array{"layers", "hidden", "ffn", "vocab"},
                                [&](const char* column) { return states(row, column); });
 }
 
@@ -265,18 +265,6 @@ const ModelFamily& family_of_row(const CaseRow& row, Shelf& shelf, std::string& 
     return *found;
 }
 
-// Llama's tokenizer of a gated decoder, else GPT-2's: a vocabulary that nobody states is a few
-// hundredths of the work of a model that is wide enough to be trained on many GPUs.
-int vocab_of(const CaseRow& row, const Workload& family, const KnownSizes& known,
-             Assumptions& assumptions) {
-    if (states(row, "vocab") || known.sizes.vocab > 0)
-        return size_of(row, "vocab", known.sizes.vocab, known.stated_by, assumptions);
-    const int usual = family.gated ? 32000 : 50257;
-    assumptions.push_back(
-        fmt::format("vocab not stated: {}, as of {}", usual, family.gated ? "Llama" : "GPT-2"));
-    return usual;
-}
-
 // The sizes that the row states, else those that the model's name stands for.
 void read_sizes(const CaseRow& row, const ModelFamily& family, const KnownSizes& known, Workload& w,
                 Assumptions& assumptions) {
@@ -291,7 +279,7 @@ void read_sizes(const CaseRow& row, const ModelFamily& family, const KnownSizes&
     w.heads = heads_of(row, w, known, assumptions);
     read_head_width(row, w, assumptions);
     w.kv_heads = count_in(row, "kv_heads", preset.hidden == w.hidden ? preset.kv_heads : 0);
-    if (w.vocab == 0) w.vocab = vocab_of(row, w, known, assumptions);
+    if (w.vocab == 0) w.vocab = size("vocab", preset.vocab);
     w.seq = size("seq", preset.seq);
     set_experts(row, ffn_of(row, w, known, assumptions), preset.moe, w, assumptions);
     if (w.head_dim == 0 && w.hidden % w.heads != 0)

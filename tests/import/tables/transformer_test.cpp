@@ -345,7 +345,7 @@ TEST_CASE("a step without a batch is of one micro-batch where there is no pipeli
 }
 
 // A name that nobody knows: 40 heads of 128 in a width of 6,144. Two shared experts of 1,536 beside
-// 64 are 3,072 wide. 32,000 words are Llama's.
+// 64 are 3,072 wide.
 TEST_CASE("sizes of an unknown model are read from its notes") {
     const CasesHome home;
     const Case c = gpt_case_with({{"model", "Foo-40B-A5B"},
@@ -353,7 +353,6 @@ TEST_CASE("sizes of an unknown model are read from its notes") {
                                   {"heads", "40"},
                                   {"kv_heads", "8"},
                                   {"ffn", "1536"},
-                                  {"vocab", ""},
                                   {"experts", "64"},
                                   {"topk", "6"},
                                   {"zero", "1"},
@@ -364,8 +363,6 @@ TEST_CASE("sizes of an unknown model are read from its notes") {
     CHECK(shared_ffn(w) == 3072);
     CHECK(w.moe.dense_layers == 1);
     CHECK((w.moe.ffn == 1536 && w.ffn == 12288));
-    CHECK(w.vocab == 32000);
-    CHECK(takes_for_granted(c, "vocab not stated: 32000, as of Llama"));
     CHECK(w.moe.interval == 1);
     CHECK(gpt_case_with({{"notes", "head dim 96"}}).experiment.workload.head_dim == 0);
     CHECK(gpt_case_with({{"experts", "8"},
