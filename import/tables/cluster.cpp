@@ -1,7 +1,7 @@
 #include "import/tables/cluster.h"
 
 #include <algorithm>
-#include <cmath>
+#include <filesystem>
 #include <regex>
 
 #include <fmt/format.h>
@@ -28,12 +28,17 @@ void set_memory(Cluster& cluster, const std::string& gpu, Shelf& shelf,
         return;
     }
     const auto memory = parse_bytes(fmt::format("{} GiB", *size));
+    constexpr double of_the_host = 3;  // "GH200 480GB" names the memory of the CPU on its board
+    if (memory > of_the_host * cluster.gpu.memory) {
+        assumptions.push_back(fmt::format("{} GB are not a {}'s: {} of {}", *size, family,
+                                          to_string(cluster.gpu.memory), cluster.name));
+        return;
+    }
     const auto& sold = shelf.sources("memory");
     const auto rule = std::ranges::find_if(sold, [&](const SourceRow& m) {
         return m.at("family") == family && m.at("size") == std::to_string(static_cast<int>(*size));
     });
-    constexpr double same = 0.05;  // relative difference below which GB and GiB mean one size
-    if (std::abs(memory / cluster.gpu.memory - 1) < same) return;
+    if (is_called(cluster.gpu.memory, *size)) return;
     cluster.gpu.memory = memory;
     if (rule == sold.end())
         return assumptions.push_back(
@@ -193,27 +198,39 @@ void set_size(Cluster& cluster, int ranks, std::vector<std::string>& assumptions
     if (ranks > whole && each != whole)
         assumptions.push_back(fmt::format("{} ranks on each node of {}", each, whole));
     cluster.network.nics = nics_of_part(cluster.network.nics, whole, each);
+    if (ranks != rank_count(cluster)) cluster.gpu.rank_rates.clear();  // of the whole machine's
     cluster.gpus_per_node = each;
     cluster.nodes = ranks / each;
 }
 
 }  // namespace
 
+// "NVIDIA RTX-6000 Ada (48 GB)" is " nvidia rtx 6000 ada 48 gb ", "8x H100SXM5" and "H100 x8" are
+// " h100 sxm5 " and " h100 ".
+static std::string words_of_gpu(const std::string& gpu) {
+    static const std::regex count(R"(\b\d+ ?x\b|\b\d+x(?=[a-z])|\bx ?\d+\b)"),
+        glued_count(R"((\d)x\d+\b)"), form(R"((\d)(sxm|pcie|nvl\b))"), blanks(" +");
+    std::string words = " " + lower_case(gpu) + " ";
+    for (char& c : words)
+        if (!is_letter_or_digit(c)) c = ' ';
+    words = std::regex_replace(std::regex_replace(words, count, " "), glued_count, "$1");
+    return std::regex_replace(std::regex_replace(words, form, "$1 $2"), blanks, " ");
+}
+
 std::string device_family(const std::string& gpu, Shelf& shelf) {
-    const auto text = lower_case(gpu);
-    std::string first, word;
-    for (const char c : text + " ") {
-        if (is_letter_or_digit(c)) {
-            word += c;
-            continue;
-        }
-        if (std::ranges::any_of(shelf.sources("device"),
-                                [&](const SourceRow& d) { return d.at("family") == word; }))
-            return word;
-        if (first.empty()) first = word;
-        word.clear();
+    const std::string words = words_of_gpu(gpu);
+    std::string best;
+    std::size_t place = words.npos;
+    for (const SourceRow& device : shelf.sources("device")) {
+        const std::string& family = device.at("family");
+        const std::size_t at = words.find(" " + family + " ");
+        if (at == words.npos) continue;
+        const auto length = [](const std::string& name) { return std::ranges::count(name, ' '); };
+        if (best.empty() || length(family) > length(best) ||
+            (length(family) == length(best) && at < place))
+            best = family, place = at;
     }
-    return first;
+    return best.empty() ? words.substr(1, words.find(' ', 1) - 1) : best;
 }
 
 std::string cluster_for(const std::string& gpu, Shelf& shelf) {
@@ -229,6 +246,8 @@ std::string cluster_for(const std::string& gpu, Shelf& shelf) {
         if (family == rule.at("family") && contains(wanted, rule.at("form")) &&
             has_preset(PresetKind::cluster, rule.at("cluster")))
             return rule.at("cluster");
+    if (has_preset(PresetKind::cluster, gpu))  // by an alias
+        return std::filesystem::path(preset_path(PresetKind::cluster, gpu)).stem().string();
     throw ConfigError("gpu: no cluster is known for \"" + gpu + "\"; expected one of " + known +
                       ", or name one with --cluster (stepcast import --gpu NAME --out FILE.toml "
                       "writes one where the datasheet is known)");

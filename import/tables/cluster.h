@@ -10,11 +10,12 @@
 namespace stepcast {
 
 // The preset cluster for a device text: the name of a preset or of its device in any case, or a
-// text that begins with the family of a shipped cluster ("H100-80GB-SXM"). Throws ConfigError with
-// the known names.
+// text with the family of one of [[device]] ("H100-80GB-SXM"), or an alias of a GPU. Throws
+// ConfigError with the known names.
 std::string cluster_for(const std::string& gpu, Shelf& shelf);
 
-// "A100-80GB-SXM (400 W)" and "DGX A100" give "a100". A text that names no known family gives its
+// "A100-80GB-SXM (400 W)", "DGX A100" and "8xA100" give "a100", "RTX 6000 Ada" its three words: the
+// family with the most words, of several the first. A text that names no known family gives its
 // first word.
 std::string device_family(const std::string& gpu, Shelf& shelf);
 

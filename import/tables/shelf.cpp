@@ -80,7 +80,7 @@ const std::vector<SourceRow>& Shelf::sources(const std::string& table) {
         {"assumed", {"phrase", "source"}},
         {"module", {"name", "runs", "calls"}},
         {"script", {"cluster"}},
-        {"rule", {"source", "word", "names", "zero", "since", "until", "framework"}},
+        {"rule", {"source", "word", "names", "zero", "experts", "since", "until", "framework"}},
         {"batches", {"source", "since", "until"}},
         {"device", {"family", "form", "cluster", "year"}},
         {"size", {"model", "layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "source"}},
@@ -216,6 +216,7 @@ const Framework& Shelf::framework_of(const CaseRow& row, std::string* why) {
         const std::string of = joined(rule.at("source"));
         if ((!of.empty() && of != known) || !contains(named, rule.at("names")) ||
             !has_word(from, rule.at("word")) || !in_stages(rule, row) || !in_years(rule, year) ||
+            (!rule.at("experts").empty() && !states(row, "experts")) ||
             forgotten_.contains(rule.at("framework")))
             continue;
         if (why && !(rule.at("since") + rule.at("until")).empty())

@@ -68,10 +68,7 @@ void set_degrees(const CaseRow& row, int ranks, Experiment& e, Assumptions& assu
 void set_zero(const CaseRow& row, int node, Parallelism& p, Assumptions& assumptions) {
     const auto& stage = row.cell("zero");
     if (stage.empty()) return;  // choose_zero()
-    if (stage.size() == 1 && stage >= "0" && stage <= "3")
-        p.zero = stage.front() - '0';
-    else
-        throw ConfigError("zero: \"" + stage + "\" is not understood; expected 0, 1, 2 or 3");
+    p.zero = stage.front() - '0';  // forget_unread_words()
     if (p.zero != 3 || !states(row, "shard")) return;
     p.shard = row.cell("shard") == "node" ? node : *count_in(row, "shard");
     if (p.shard >= ranks_of_weights(p)) p.shard = 0;
@@ -169,19 +166,19 @@ void set_recompute(const CaseRow& row, Experiment& e, double room, Shelf& shelf,
     const auto& kinds = name_list<Recompute>;
     if (const auto kind = std::ranges::find(kinds, stated); kind != kinds.end()) {
         p.recompute = static_cast<Recompute>(kind - kinds.begin());
+        const int of_stage = std::max(1, e.workload.layers / p.pp);
         if (row.cell("recompute_layers") == "half")
-            p.recompute_layers = std::max(1, e.workload.layers / p.pp / 2);
+            p.recompute_layers = std::max(1, of_stage / 2);
+        else if (const int layers = count_in(row, "recompute_layers", 0); layers < of_stage)
+            p.recompute_layers = layers;  // 0: all
         if (p.recompute != Recompute::selective || !selects_by_operator(f)) return;
         p.recompute = Recompute::alternate;
         assumptions.push_back(fmt::format("recompute {}: every second matrix product of each layer",
                                           row.cell("stated_recompute")));
         return;
     }
-    const auto named = named_modules(stated, shelf);
-    if (!named)
-        throw ConfigError("recompute: \"" + stated +
-                          "\" is not understood; expected none, selective or full");
-    p.recompute_modules = modules_of(e.workload, named->again);
+    const NamedModules named = named_modules(stated, shelf).value();  // forget_unread_words()
+    p.recompute_modules = modules_of(e.workload, named.again);
     p.recompute = p.recompute_modules.empty() ? Recompute::none : Recompute::selective;
 }
 
@@ -294,6 +291,27 @@ void set_micro_batch(const CaseRow& row, const Experiment& experiment, Shelf& sh
 }
 
 }  // namespace
+
+void forget_unread_words(CaseRow& row, Shelf& shelf, std::vector<std::string>& assumptions) {
+    const auto forget = [&](const char* column, std::string_view expected) {
+        assumptions.push_back(
+            fmt::format("{}: \"{}\" is not understood (expected {}): taken as not stated", column,
+                        row.cell(column), expected));
+        row.cells[column].clear();
+    };
+    const auto unread = [&](const char* column, const auto& is_read) {
+        return states(row, column) && !is_read(row.cell(column));
+    };
+    if (unread("zero", [](const std::string& z) { return z.size() == 1 && z >= "0" && z <= "3"; }))
+        forget("zero", "0, 1, 2 or 3");
+    if (unread("sp", [](const std::string& sp) { return sp == "on" || sp == "off"; }))
+        forget("sp", "on or off");
+    if (unread("recompute", [&](const std::string& words) {
+            return words == "some" || contains(name_list<Recompute>, words) ||
+                   named_modules(words, shelf);
+        }))
+        forget("recompute", "none, selective, full or modules of Megatron-Core");
+}
 
 double calls_again(const CaseRow& row, Shelf& shelf) {
     if (const auto calls = count_in(row, "calls_again")) return *calls;

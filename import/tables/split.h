@@ -21,6 +21,10 @@ struct RowDevices {
 void set_split(const CaseRow& row, const RowDevices& devices, Experiment& experiment, Shelf& shelf,
                std::vector<std::string>& assumptions);
 
+// Clears what the columns zero, sp and recompute say in words that nothing here knows, so that the
+// rest of the row is forecast; each is listed in `assumptions`.
+void forget_unread_words(CaseRow& row, Shelf& shelf, std::vector<std::string>& assumptions);
+
 // Number of modules per layer that the row's recompute runs again, each under its own checkpoint
 // (Megatron-Core).
 double calls_again(const CaseRow& row, Shelf& shelf);

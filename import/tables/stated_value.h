@@ -2,6 +2,7 @@
 // in.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "import/tables/cases.h"
@@ -13,6 +14,10 @@ namespace stepcast {
 // of a step, steps, sequences or tokens per time, of one GPU or of all. A run's total time says
 // nothing of a step.
 void check_value(const CaseRow& row, Seconds step);
+
+// The step in seconds that value, unit and batch say, in the units of check_value(); none where they
+// leave open whether one GPU or all are meant.
+std::optional<double> step_by_value(const CaseRow& row);
 
 // Refuses a step that contradicts TFLOP/s or a share of the peak (MFU) by over a factor of two.
 void check_rate(const CaseRow& row, const Experiment& e, Seconds step);

@@ -12,6 +12,7 @@
 #include "import/tables/row_parts.h"
 #include "import/tables/split.h"
 #include "import/tables/stated_value.h"
+#include "import/tables/unstated_batch.h"
 #include "measured/read.h"
 #include "model/base/characters.h"
 #include "model/base/csv.h"
@@ -49,6 +50,21 @@ bool is_model(std::string_view name, const SourceRow& size) {
     return rest.front() == '-' && (billions == rest.npos || !digit(rest[billions - 1]));
 }
 
+// "deepseek-v2-lite" of "deepseek-v2-lite-16b-chat", but not of "deepseek-v2-lite-v3" or another
+// preset with more of the name; "" if none.
+std::string workload_preset(const std::string& model) {
+    std::string longest;
+    for (const std::string& name : preset_names(PresetKind::workload)) {
+        if (!model.starts_with(name) || name.size() <= longest.size()) continue;
+        const std::string rest = model.substr(name.size());
+        const bool more = rest.empty() || rest.starts_with("-chat") || rest.starts_with("-base") ||
+                          rest.starts_with("-instruct") ||
+                          (rest.front() == '-' && rest.ends_with('b') && is_digit(rest[1]));
+        if (more) longest = name;
+    }
+    return longest;
+}
+
 // The workload preset of the model's name, else the longest [[size]] of
 // model/presets/sources.toml that is this model.
 KnownSizes known_sizes(const CaseRow& row, Shelf& shelf) {
@@ -56,11 +72,11 @@ KnownSizes known_sizes(const CaseRow& row, Shelf& shelf) {
     sizes.layers = sizes.hidden = sizes.heads = sizes.seq = sizes.ffn = sizes.vocab = 0;
     auto name = lower_case(row.cell("model"));
     std::replace(name.begin(), name.end(), '_', '-');
-    if (has_preset(PresetKind::workload, name)) {
+    if (const std::string preset = workload_preset(name); !preset.empty()) {
         Experiment e;
-        set_key(e, {"workload.preset", name});
+        set_key(e, {"workload.preset", preset});
         e.workload.name = name;
-        return {e.workload, "preset " + lower_case(row.cell("model"))};
+        return {e.workload, "preset " + preset};
     }
     const SourceRow* found = nullptr;
     for (const SourceRow& size : shelf.sources("size"))
@@ -148,8 +164,19 @@ void set_experts(const CaseRow& row, int ffn, const Moe& preset, Workload& w,
     else if (w.moe.ffn == 0)  // otherwise the family states both widths
         w.moe.ffn = ffn;
     w.moe.dense_layers = count_in(row, "dense_layers", w.moe.dense_layers);
+    if (w.moe.ffn == 0 && states(row, "dense_ffn")) w.moe.ffn = ffn;
     w.ffn = count_in(row, "dense_ffn", w.ffn);
     w.moe.shared_ffn = count_in(row, "shared_ffn", w.moe.shared_ffn);
+    w.moe.interval = count_in(row, "moe_interval", w.moe.interval);
+    if (shared_ffn(w) == 0) w.moe.shared_experts = count_in(row, "shared_experts", 0);
+}
+
+// Of families whose heads' width follows from the model's.
+void read_head_width(const CaseRow& row, Workload& w, Assumptions& assumptions) {
+    const auto stated = count_in(row, "head_dim");
+    if (!stated || w.head_dim > 0 || *stated * w.heads == w.hidden) return;
+    w.head_dim = *stated;
+    assumptions.push_back(fmt::format("heads {} wide, as stated", w.head_dim));
 }
 
 // Rows may state the parameter count. If learned positions and biases do not give that count, the
@@ -250,6 +277,7 @@ void read_sizes(const CaseRow& row, const ModelFamily& family, const KnownSizes&
         w.layers = std::max(1, as_int(std::lround(w.layers / family.blocks_a_layer)));
     w.hidden = size("hidden", preset.hidden);
     w.heads = heads_of(row, w, known, assumptions);
+    read_head_width(row, w, assumptions);
     w.kv_heads = count_in(row, "kv_heads", preset.hidden == w.hidden ? preset.kv_heads : 0);
     if (w.vocab == 0) w.vocab = size("vocab", preset.vocab);
     w.seq = size("seq", preset.seq);
@@ -348,27 +376,6 @@ void set_calls_again(const CaseRow& row, Experiment& e, Shelf& shelf, Assumption
         modules, 1e3 * e.cluster.host.module_backward.si()));
 }
 
-// A row that states a rate of tokens and no batch has a step all the same: of as many sequences as
-// its micro-batch needs, or of 16,384 tokens a replica, four micro-batches a stage in a pipeline.
-void complete_batch(CaseRow& row, Assumptions& assumptions) {
-    constexpr int tokens_of_replica = 16384, micro_batches_of_stage = 4;
-    const std::string& metric = row.cell("metric");
-    const bool of_gpu = metric == "tokens_per_s_per_gpu", of_all = metric == "tokens_per_s";
-    if (states(row, "gbs") || states(row, "step_s") || !states(row, "seq") || (!of_gpu && !of_all))
-        return;
-    const auto of = [&](const char* column) { return count_in(row, column, 1); };
-    const int gpus = of("gpus"), pp = of("pp"), seq = of("seq"),
-              dp = count_in(row, "dp", std::max(1, gpus / (of("tp") * pp * of("cp"))));
-    const int of_micro_batch = count_in(row, "mbs", std::max(1, tokens_of_replica / seq)),
-              batch = dp * of_micro_batch * (pp > 1 ? micro_batches_of_stage * pp : 1);
-    const double rate = at_place("value", [&] { return csv_number(row.cell("value")); });
-    if (!(rate > 0)) return;
-    row.cells["gbs"] = std::to_string(batch);
-    row.cells["step_s"] = fmt::format("{:.9g}", real(batch) * seq / (rate * (of_gpu ? gpus : 1)));
-    assumptions.push_back(fmt::format(
-        "gbs not stated: {} sequences, and the step that the stated rate makes of them", batch));
-}
-
 // Fills cells that the recipe of a published row states but its table does not
 // (model/presets/sources.toml).
 CaseRow completed(const CaseRow& stated, Shelf& shelf, Assumptions& assumptions) {
@@ -390,6 +397,7 @@ CaseRow completed(const CaseRow& stated, Shelf& shelf, Assumptions& assumptions)
             }
     }
     complete_batch(row, assumptions);
+    forget_unread_words(row, shelf, assumptions);
     return row;
 }
 

@@ -149,6 +149,9 @@ private:
         if (r.experts.one_by_one && !once()) {
             const auto experts = real(x.rows.front().size());
             out.host("experts", HostWork{HostWork::Kind::expert_layer, experts}, ahead != nullptr);
+            if (p.zero == 3 && r.module_hooks)
+                out.host("hooks", HostWork{HostWork::Kind::module, experts * modules_of_each()},
+                         false);
         }
         if (p.ep == 1) return;
         if (!once())
@@ -157,6 +160,10 @@ private:
         out.host("expert_layer", HostWork{HostWork::Kind::expert_layer, 1}, false);
         if (ahead != nullptr) out.host("exchange_counts", HostWork{HostWork::Kind::read, 1}, true);
     }
+
+    // Of an expert that is a module of its own: its products, its activation and itself, each with
+    // hooks where weights are gathered module by module (layer_plans.cpp).
+    [[nodiscard]] double modules_of_each() const { return w.gated ? 5 : 4; }
 
     // Brings the slots to their experts, together with those of the tensor-parallel ranks that
     // share the experts.

@@ -7,7 +7,10 @@
 //   row backward        -                           all-gather dy
 //   column backward     all-reduce dx               all-gather x (for the weight gradient),
 //                                                   reduce-scatter dx
-// Each collective moves tokens x width elements. With overlap_tp it runs during the product that it
+// Each collective moves tokens x width elements. Products in 8 and 4 bits cast what they read before
+// it is gathered, so that the gathers move that type: Transformer Engine (gather_along_first_dim
+// with a quantizer) and torchao (Float8ColwiseParallel, Float8RowwiseParallel); sums stay in 16
+// bits. Scales of rows (torchao's other recipe) are of casts behind the gather. With overlap_tp it runs during the product that it
 // feeds or follows; with overlap_weight_gradient the backward's collectives run during the other
 // backward product of the same layer. Adapters beside it: adapters.h.
 #pragma once
@@ -55,6 +58,11 @@ private:
     [[nodiscard]] bool overlapped() const { return overlaps_tensor(c.experiment); }
     // Bytes and kind of the collectives over a tensor with that many columns.
     [[nodiscard]] Bytes whole(Width width) const { return s.inner(width.rank); }
+    [[nodiscard]] Bytes gathered(Width width) const {
+        const bool cast = is_narrow(l.dtype) && !r.row_scales;
+        return cast ? whole(width) * (size_of(l.dtype) / size_of(between_products(l.dtype)))
+                    : whole(width);
+    }
     [[nodiscard]] Op sum(Width width) const {
         return p.sequence_parallel ? Op(ReduceScatter{whole(width)}) : Op(AllReduce{whole(width)});
     }
@@ -72,7 +80,7 @@ private:
     // All-gathers a tensor that sequence parallelism splits, during the product (`overlapped`) or
     // before it, and runs the product.
     void gather(Width width, bool overlapped) const {
-        const AllGather all{whole(width)};
+        const AllGather all{gathered(width)};
         if (p.sequence_parallel && !overlapped) planner().collective("tp_all_gather", all, group);
         planner().overlap(p.sequence_parallel && overlapped, "tp_all_gather", all, group,
                           [&] { product(); });

@@ -7,7 +7,7 @@
 namespace stepcast {
 
 std::optional<double> gigabytes_in(std::string_view gpu) {
-    static const std::regex size(R"((^|[^0-9.])([0-9]{1,4})[ _-]?(GB|GIB|G)(?![A-Z0-9/]))",
+    static const std::regex size(R"((^|[^A-Z0-9.])([0-9]{1,4})[ _-]?(GB|GIB|G)(?![A-Z0-9/]))",
                                  std::regex::icase);
     std::match_results<std::string_view::const_iterator> found;
     if (!std::regex_search(gpu.begin(), gpu.end(), found, size)) return std::nullopt;

@@ -24,8 +24,13 @@ TEST_CASE("ZeRO stages are read from the words that tables use") {
     CHECK(zero("FSDP group 16") == std::pair{3, 16});
     CHECK(zero("3", "JAX MaxText; FSDP group 128 (or all GPUs when fewer)") == std::pair{3, 0});
     CHECK(zero("3", "JAX MaxText; FSDP group 32 (or all GPUs when fewer)") == std::pair{3, 32});
-    CHECK(gpt_refusal({{"zero", "offload"}}) ==
-          "c.csv:2: zero: \"offload\" is not understood; expected 0, 1, 2 or 3");
+    CHECK(zero("FSDP2 fully_shard") == std::pair{3, 0});
+    // 3.6 billion weights over tp 2 and pp 2 fit 80 GB with all states: zero 0
+    const Case other = gpt_case_with({{"zero", "offload"}});
+    CHECK(other.experiment.parallelism.zero == 0);
+    CHECK(takes_for_granted(other,
+                            "zero: \"offload\" is not understood (expected 0, 1, 2 or 3): taken as "
+                            "not stated"));
     // ZeRO 3 gathers ahead in every framework
     CHECK(overlaps_gradients(gpt_case_with({{"zero", "3"}}).experiment));
 }
@@ -150,8 +155,36 @@ TEST_CASE("recompute is read from the words that tables use") {
     CHECK(kind("norm, act") == Recompute::none);
     CHECK(kind("moe_act") == Recompute::none);
     CHECK(kind("save_nothing") == Recompute::full);
-    CHECK(gpt_refusal({{"recompute", "often"}}) ==
-          "c.csv:2: recompute: \"often\" is not understood; expected none, selective or full");
+    for (const char* full : {"1", "uniform 1", "block", "unsloth", "all layers", "True",
+                             "activation_checkpointing"})
+        CHECK(kind(full) == Recompute::full);
+    CHECK(kind("0") == Recompute::none);
+}
+
+// 30 layers on two stages: 4 of a stage's 15, and all where more are asked for.
+TEST_CASE("recompute of so many layers is read") {
+    const CasesHome home;
+    const auto layers = [](const std::string& text) {
+        const Parallelism p = gpt_case_with({{"recompute", text}}).experiment.parallelism;
+        CHECK(p.recompute == Recompute::full);
+        return p.recompute_layers;
+    };
+    CHECK(layers("4 layers") == 4);
+    CHECK(layers("15 layers") == 0);
+    CHECK(layers("full (uniform, 5 layers)") == 0);
+}
+
+// The row is forecast as one that says nothing of it, with the same readings besides.
+TEST_CASE("words that nobody knows are said to be taken as not stated") {
+    const CasesHome home;
+    const Case silent = gpt_case_with({{"recompute", ""}, {"sp", ""}}),
+               other = gpt_case_with({{"recompute", "often"}, {"sp", "Ulysses"}});
+    CHECK(other.experiment == silent.experiment);
+    CHECK(takes_for_granted(other,
+                            "recompute: \"often\" is not understood (expected none, selective, full "
+                            "or modules of Megatron-Core): taken as not stated"));
+    CHECK(takes_for_granted(
+        other, "sp: \"Ulysses\" is not understood (expected on or off): taken as not stated"));
 }
 
 TEST_CASE(

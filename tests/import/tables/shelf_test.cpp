@@ -237,3 +237,20 @@ TEST_CASE("a tool around Transformers that states a ZeRO stage ran under DeepSpe
     CHECK(read_as("transformers", "0", "") == "transformers");
     CHECK(read_as("transformers", "", "") == "transformers");
 }
+
+// transformers 5.0 is of 2026. A row without a date is of its device's year.
+TEST_CASE("experts in a Transformers before version 5 ran one after another") {
+    const auto read_as = [](const std::string& source, const std::string& zero,
+                            const std::string& experts, const std::string& notes) {
+        CaseRow row;
+        row.cells = {{"source", source}, {"zero", zero},   {"experts", experts},
+                     {"notes", notes},   {"gpu", "H100"}};
+        return Shelf().framework_of(row).name;
+    };
+    CHECK(read_as("transformers", "3", "128", "") == "deepspeed-transformers-expert-loop");
+    CHECK(read_as("trl", "3", "8", "FSDP") == "transformers-expert-loop");
+    CHECK(read_as("llama-factory", "", "64", "2025-11-02") == "transformers-expert-loop");
+    CHECK(read_as("transformers", "3", "128", "2026-03-01") == "deepspeed-transformers");
+    CHECK(read_as("transformers", "3", "", "") == "deepspeed-transformers");
+    CHECK(read_as("deepspeed", "3", "", "") == "deepspeed-transformers");
+}

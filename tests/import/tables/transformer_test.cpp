@@ -310,6 +310,68 @@ TEST_CASE("a rate of tokens without a batch is a step of a usual one") {
     CHECK(unknown.measured_step.si() == Approx(128 * 2048 / 65536.0));
 }
 
+// 1,024 tokens/s on each of 64 GPUs in 32 s are 1,024 sequences of 2,048 tokens. 16 samples/s make
+// 512 sequences in 32 s. A rate that leaves open whose it is decides nothing.
+TEST_CASE("rate, batch and step make the one of them that is missing") {
+    const CasesHome home;
+    const Case batch = gpt_case_with({{"gbs", ""},
+                                      {"step_s", "32"},
+                                      {"metric", "tgs"},
+                                      {"value", "1024"},
+                                      {"unit", "tokens/s/GPU"}});
+    CHECK(batch.experiment.parallelism.global_batch == 1024);
+    CHECK(takes_for_granted(
+        batch, "gbs not stated: 1024 sequences, which the stated rate makes of the step"));
+    const Case step = gpt_case_with({{"gbs", "512"},
+                                     {"step_s", ""},
+                                     {"metric", "throughput"},
+                                     {"value", "16"},
+                                     {"unit", "samples/s (all GPUs)"}});
+    CHECK(step.measured_step.si() == Approx(32));
+    CHECK(takes_for_granted(step, "step_s not stated: 32 s by value, unit and batch"));
+    CHECK(gpt_refusal({{"step_s", ""}, {"value", "16"}, {"unit", "samples/s"}}) ==
+          "c.csv:2: step_s: missing; nothing to compare with");
+}
+
+// tp 2 over 32 GPUs: 16 replicas of 8 sequences. In a pipeline nobody knows how many micro-batches.
+TEST_CASE("a step without a batch is of one micro-batch where there is no pipeline") {
+    const CasesHome home;
+    const Case one = gpt_case_with({{"gbs", ""}, {"pp", "1"}, {"gpus", "32"}});
+    CHECK(one.experiment.parallelism.global_batch == 128);
+    CHECK(takes_for_granted(one,
+                            "gbs not stated: 128 sequences, one micro-batch of each replica"));
+    CHECK(gpt_refusal({{"gbs", ""}}) ==
+          "c.csv:2: gbs: missing; expected the sequences of a step");
+}
+
+// A name that nobody knows: 40 heads of 128 in a width of 6,144. Two shared experts of 1,536 beside
+// 64 are 3,072 wide.
+TEST_CASE("sizes of an unknown model are read from its notes") {
+    const CasesHome home;
+    const Case c = gpt_case_with({{"model", "Foo-40B-A5B"},
+                                  {"hidden", "6144"},
+                                  {"heads", "40"},
+                                  {"kv_heads", "8"},
+                                  {"ffn", "1536"},
+                                  {"experts", "64"},
+                                  {"topk", "6"},
+                                  {"zero", "1"},
+                                  {"notes", "head_dim 128; two shared experts; one dense layer, "
+                                            "dense ffn 12288"}});
+    const Workload& w = c.experiment.workload;
+    CHECK(w.head_dim == 128);
+    CHECK(shared_ffn(w) == 3072);
+    CHECK(w.moe.dense_layers == 1);
+    CHECK((w.moe.ffn == 1536 && w.ffn == 12288));
+    CHECK(w.moe.interval == 1);
+    CHECK(gpt_case_with({{"notes", "head dim 96"}}).experiment.workload.head_dim == 0);
+    CHECK(gpt_case_with({{"experts", "8"},
+                         {"topk", "1"},
+                         {"zero", "1"},
+                         {"notes", "every second layer has experts"}})
+              .experiment.workload.moe.interval == 2);
+}
+
 // A row says who ran it: a source whose recipes the frameworks' files describe, a thread (the
 // number of an issue), one that complains, or anybody.
 TEST_CASE("a row says who ran its step") {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "model/block/blocks.h"
 #include "model/block/expert_rows.h"
 #include "tests/model/block/listed_block.h"
@@ -104,6 +106,12 @@ TEST_CASE("an expert layer on two ranks: slots sent one by one, and tokens sent 
     e.runtime.experts.products = ExpertProducts::grouped;
     e.runtime.experts.one_by_one = true;  // it issues each of the four
     CHECK(ahead()[3] == "experts 4 calls waits");
+    // DeepSpeed gathers each one's weights by hooks: of its products, its activation and itself.
+    e.runtime.module_hooks = true;
+    e.parallelism.zero = 3;
+    CHECK(ahead()[4] == fmt::format("hooks {} calls", 4 * (e.workload.gated ? 5 : 4)));
+    e.parallelism.zero = 2;
+    CHECK_FALSE(ahead()[4].starts_with("hooks"));
     e.parallelism.dp = e.parallelism.ep = 1;
     e.runtime.experts.dispatch = TokenDispatch::once;  // one rank sends nothing, and permutes
     CHECK(ahead()[3] == "permute r10752 w10752 x4");

@@ -401,6 +401,32 @@ TEST_CASE("a split feed-forward block and its collectives, with and without sequ
     CHECK(of.forward[5] == "ffn_down 48x64x64");
 }
 
+// 48 x 64 values: 3072 bytes in fp8, 1536 in fp4. Sums, here of the same width, stay in 16 bits:
+// 6144. Casts of rows, which torchao makes behind the gather, leave it in 16 bits.
+TEST_CASE("gathers move the type of the products that read them, sums 16 bits") {
+    Experiment e = model();
+    e.parallelism.tp = 2;
+    e.parallelism.sequence_parallel = true;
+    const auto collectives = [&](Dtype dtype) {
+        e.workload.dtype = dtype;
+        const ListedBlock of = feed_forward_of(e);
+        Lines found;
+        for (const Lines* lines : {&of.forward, &of.backward})
+            for (const std::string& line : *lines)
+                if (line.starts_with("tp_")) found.push_back(line.substr(line.find(' ') + 1));
+        return found;
+    };
+    const auto with = [](const std::string& bytes) {
+        const std::string gather = "all_gather " + bytes, sum = "reduce_scatter 6144";
+        return Lines{gather, sum, gather, gather, sum};
+    };
+    CHECK(collectives(Dtype::bf16) == with("6144"));
+    CHECK(collectives(Dtype::fp8) == with("3072"));
+    CHECK(collectives(Dtype::fp4) == with("1536"));
+    e.runtime.row_scales = true;
+    CHECK(collectives(Dtype::fp8) == with("6144"));
+}
+
 // Adapters of rank 4 beside frozen weights: x A is 48 x 4, (x A) B is 48 x 128, and the sum reads
 // both results. The layer's own weights have no gradient.
 TEST_CASE("adapters stand beside frozen products") {

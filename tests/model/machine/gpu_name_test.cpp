@@ -15,7 +15,7 @@ TEST_CASE("the memory in a GPU's name is read however it is written") {
                              "A100 (40GB)", "40GB A100"})
         CHECK(gigabytes_in(name) == 40);
     for (const char* name :
-         {"A100", "H100 SXM5", "8x400G/s", "400 Gb/s", "RTX 4090", "GB200", "A100-40"})
+         {"A100", "A10G", "H100 SXM5", "8x400G/s", "400 Gb/s", "RTX 4090", "GB200", "A100-40"})
         CHECK_FALSE(gigabytes_in(name));
     CHECK(gigabytes_in("NVIDIA H100 80GB HBM3") == 80);
 }
