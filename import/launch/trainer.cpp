@@ -257,6 +257,14 @@ void take_batch_below(Document& json, Document& d, Translation& t) {
     }
 }
 
+// DeepSpeed's AutoTP splits the model over as many ranks, which share a batch (accelerate 1.15,
+// accelerator.py: _prepare_deepspeed; transformers 5.24, trainer.py: get_tp_size).
+void take_tensor_ranks(Document& json, Document& d) {
+    if (const auto* ranks = json.find("tensor_parallel.autotp_size");
+        ranks && integer_in(*ranks) > 1)
+        d.add("parallelism_config_tp_size", ranks->value, ranks->at);
+}
+
 // A precision that the configuration has no section for is switched on there by the launch; one
 // that contradicts it stops (accelerate 1.15, utils/dataclasses.py: set_mixed_precision).
 void add_precision(Document& json, const Setting& mixed, Translation& t) {
@@ -276,6 +284,7 @@ void take_deepspeed(Document json, const Setting& mixed, const std::string& mode
     add_precision(json, mixed, t);
     fill_automatic(json, mixed.value, hidden_of(t, model));
     Translation own{.path = json.path, .format = "DeepSpeed"};
+    (void)json.find("tensor_parallel.autotp_size");  // take_tensor_ranks() has read it
     take_deepspeed_training(json, own, 0);
     leave_rest(json, own);
     std::erase_if(own.settings, [](const Setting& s) {
@@ -474,12 +483,16 @@ void judge_rest(Document& d, Translation& t) {
 Translation read_values(const Tool& tool, Document d, Translation t, const TranslateOptions& o) {
     t.format = tool.name;
     t.framework = tool.framework;
+    require_trains(tool, d);
     flatten_tables(d);
     split_fsdp_words(d);
     name_targets(d);
     drop_adapters(tool, d, t);
     const auto files = deepspeed_file(d, t);
-    for (Document json : files) take_batch_below(json, d, t);
+    for (Document json : files) {
+        take_batch_below(json, d, t);
+        take_tensor_ranks(json, d);
+    }
     if (const auto* flag = d.find("deepspeed"); flag && lower_case(flag->value) != "false")
         d.add("distributed_type", "DEEPSPEED", flag->at);
     take_listed(tool, d, t, o.replicas);
@@ -564,6 +577,7 @@ Translation translate_trainer_launch(const ShellLaunch& launch, const std::strin
     if (const Tool* started = tool_started(behind_accelerate(launch.arguments));
         !has_defaults(tool))
         tool = has_defaults(started) ? started : script ? &trl : &tool_named("trainer");
+    if (tool == &trl && script) d.add("trl_script", program, launch.arguments.front().at);
     t = read_program(*tool, std::move(d), std::move(t), options);
     if (tool == &trl && script && !script->second.empty())
         add_line(t.problems, "{} ({}): the forecast is without {}", program,

@@ -685,3 +685,109 @@ TEST_CASE("what installs packages is no launch") {
     CHECK(t.format == "TRL");
     CHECK_THAT(lines(t.open), !Contains("training commands"));
 }
+
+// finetuning_args.py: stage. TRL's DataCollatorForPreference and LLaMA-Factory's
+// PairwiseDataCollatorWithPadding make 2n sequences of n examples; KTO's examples are one each. 3
+// examples, 4 micro-batches, 8 GPUs: 6 sequences, 6 x 4 x 8 = 192.
+TEST_CASE("an example of preferences is two sequences, and the reference's forward is named") {
+    const Launch at;
+    const auto factory = [&](const std::string& stage) {
+        at.folder.write("p.yaml",
+                        "model_name_or_path: meta-llama/Llama-3.1-8B\nfinetuning_type: lora\n"
+                        "do_train: true\ncutoff_len: 512\nper_device_train_batch_size: 3\n"
+                        "gradient_accumulation_steps: 4\nstage: " +
+                            stage + "\n");
+        return at.read("FORCE_TORCHRUN=1 NPROC_PER_NODE=8 llamafactory-cli train p.yaml");
+    };
+    for (const char* pairs : {"dpo", "rm"})
+        check_values(factory(pairs),
+                     {{"parallelism.micro_batch", "6"}, {"parallelism.global_batch", "192"}});
+    for (const char* single : {"sft", "kto"})
+        check_values(factory(single),
+                     {{"parallelism.micro_batch", "3"}, {"parallelism.global_batch", "96"}});
+    CHECK_THAT(lines(factory("dpo").open), Contains("stage (") && Contains("2 sequences"));
+    CHECK_THAT(lines(factory("dpo").problems), Contains("the forward of the reference model"));
+    CHECK(factory("sft").problems.empty());
+    const std::string batch = model + " --per_device_train_batch_size 3";
+    for (const auto& [program, micro] :
+         {std::pair("trl dpo", "6"), {"trl reward", "6"}, {"trl kto", "3"}, {"trl sft", "3"}}) {
+        CAPTURE(program);
+        CHECK(value(at.read(program + batch), "parallelism.micro_batch") == micro);
+    }
+    const auto axolotl = [&](const std::string& rl) {
+        return value(translate(at.folder.write("a.yml",
+                                               "base_model: meta-llama/Llama-3.1-8B\n"
+                                               "sequence_len: 512\nmicro_batch_size: 3\n"
+                                               "datasets: []\n" +
+                                                   rl),
+                               {}),
+                     "parallelism.micro_batch");
+    };
+    CHECK(axolotl("rl: dpo\n") == "6");
+    CHECK(axolotl("rl: kto\n") == "3");
+    CHECK(axolotl("") == "3");
+}
+
+// train/sft/workflow.py trains if do_train is on, evaluates if do_eval or do_predict is; tuner.py's
+// export_model merges adapters.
+TEST_CASE("files and commands of evaluations, answers and conversions are no training") {
+    const Launch at;
+    const auto refused = [&](const std::string& rest) {
+        return complaint([&] {
+            translate(at.folder.write("e.yaml",
+                                      "model_name_or_path: meta-llama/Llama-3.1-8B\n"
+                                      "template: llama3\n" +
+                                          rest),
+                      {});
+        });
+    };
+    CHECK_THAT(refused("stage: sft\ndo_predict: true\n"),
+               Contains("e.yaml:4: do_predict: found true, and do_train is not on: LLaMA-Factory "
+                        "trains nothing with this file"));
+    CHECK_THAT(refused("do_eval: true\ndo_train: false\n"), Contains("do_eval: found true"));
+    CHECK_THAT(refused("export_dir: out\n"), Contains("export_dir: found out"));
+    CHECK_THAT(refused("infer_backend: huggingface\n"), Contains("infer_backend"));
+    CHECK(refused("stage: sft\ndo_predict: true\ndo_train: true\n").empty());
+    CHECK(refused("stage: sft\ndo_predict: false\n").empty());
+    at.folder.write("a.yml", "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 512\n");
+    for (const char* line :
+         {"llamafactory-cli export e.yaml", "llamafactory-cli chat e.yaml",
+          "axolotl inference a.yml", "axolotl merge-lora a.yml",
+          "accelerate launch -m axolotl.cli.inference a.yml", "tune run eleuther_eval --config e"})
+        CHECK_THAT(complaint([&] { at.read(line); }), Contains("a command that trains nothing"));
+    const auto tune = [&](const std::string& rest) {
+        return complaint([&] {
+            translate(at.folder.write("t.yaml",
+                                      "model:\n  _component_: torchtune.models.llama3.llama3_8b\n"
+                                      "batch_size: 8\ntokenizer:\n  _component_: x\n" +
+                                          rest),
+                      {});
+        });
+    };
+    const std::string optimizer = "optimizer:\n  _component_: torch.optim.AdamW\n";
+    CHECK_THAT(tune("tasks: [truthfulqa_mc2]\n"), Contains("t.yaml:6: tasks: found"));
+    CHECK_THAT(tune("prompt:\n  user: Tell me a joke.\n"), Contains("prompt.user"));
+    CHECK_THAT(tune("quantizer:\n  _component_: x\n"), Contains("torchtune trains nothing"));
+    CHECK(tune("quantizer:\n  _component_: x\n" + optimizer).empty());
+    CHECK(tune(optimizer).empty());
+}
+
+// DeepSpeed's AutoTP over 4 of 16 ranks leaves 4 replicas: 2 x 3 x 4 = 24 sequences (transformers
+// 5.24, trainer.py: get_tp_size; accelerate 1.15, accelerator.py).
+TEST_CASE("AutoTP of a DeepSpeed file splits the model also below the Trainer") {
+    const Launch at;
+    const auto with = [&](const std::string& ranks) {
+        at.folder.write("ds.json",
+                        R"({"train_micro_batch_size_per_gpu": "auto", "bf16": {"enabled": true},
+                            "zero_optimization": {"stage": 1}, "tensor_parallel": {"autotp_size": )" +
+                            ranks + "}}");
+        return at.read("deepspeed --num_gpus 8 --num_nodes 2 train.py --deepspeed ds.json --bf16" +
+                       model + " --per_device_train_batch_size 2 --gradient_accumulation_steps 3");
+    };
+    check_values(
+        with("4"),
+        {{"parallelism.tp", "4"}, {"parallelism.dp", "4"}, {"parallelism.global_batch", "24"}});
+    CHECK(with("4").problems.empty());
+    for (const char* off : {"0", "1"})
+        check_values(with(off), {{"parallelism.dp", "16"}, {"parallelism.global_batch", "96"}});
+}
