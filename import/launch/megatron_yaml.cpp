@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "import/launch/adapter_targets.h"
 #include "import/launch/megatron.h"
 #include "import/launch/megatron_source.h"
 #include "model/base/errors.h"
@@ -200,15 +201,17 @@ void take_adapters(Document& d, Translation& t) {
     const auto* rank = d.find("peft.lora_tuning.adapter_dim");
     t.set("workload.adapter_rank", rank ? count_in(*rank) : 32,
           rank ? rank->at : "default of NeMo");
-    const auto modules = d.text("peft.lora_tuning.target_modules", "[attention_qkv]");
-    if (all.contains(modules))
-        t.set("workload.adapter_on", "linear", d.find("peft.lora_tuning.target_modules")->at);
-    else if (!of_attention.contains(modules))
-        add_line(t.problems,
-                 "adapters of {}: the forecast has them at the projections of queries, keys "
-                 "and values and of "
-                 "attention's results",
-                 modules);
+    const auto* modules = d.find("peft.lora_tuning.target_modules");
+    AdapterTargets targets;
+    if (!modules)
+        targets.add("query key value");  // [attention_qkv]
+    else if (all.contains(modules->value))
+        targets = {.all = true, .at = modules->at};
+    else if (of_attention.contains(modules->value))
+        targets = {.modules = {"query", "key", "value", "output"}, .at = modules->at};
+    else
+        targets.add_named(*modules, t);
+    conclude(std::move(targets), t);
     std::erase_if(t.ignored, [](const std::string& name) {
         return name == "peft.peft_scheme" || name == "peft.lora_tuning.adapter_dim" ||
                name == "peft.lora_tuning.target_modules";

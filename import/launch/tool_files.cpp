@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "import/launch/adapter_targets.h"
 #include "import/launch/launch_flags.h"
 #include "import/launch/launch_script.h"
 #include "import/launch/trainer.h"
@@ -134,6 +135,10 @@ ConfigFiles read_config_files() {
             files.quiet = list_of(entry);
         else if (entry.path == "models")
             files.models = words_in(entry);
+        else if (entry.path == "adapted")
+            files.adapted = words_in(entry);
+        else if (entry.path == "adapted_unnamed")
+            files.adapted_unnamed = words_in(entry);
         else if (entry.path.starts_with("tools.")) {
             const auto dot = entry.path.find('.', 6);
             const auto id = entry.path.substr(6, dot - 6);
@@ -243,6 +248,20 @@ bool take_sequences(const ToolKey& key, const NamedValue* v, Batch& b, Translati
              "{} ({}): {}: an example is {} sequences, a chosen and a rejected answer, so batches "
              "are {} times those of the file",
              v->name, v->at, v->value, number, number);
+    return true;
+}
+
+bool take_adapters(const ToolKey& key, const NamedValue* v, AdapterTargets& targets,
+                   Translation& t) {
+    if (key.key != "adapters") return false;
+    if (!v) {
+        targets.add(key.otherwise);
+    } else if (key.as == "modules") {
+        targets.add_named(*v, t);
+    } else {
+        targets.add(read_value(key, *v, t));
+        targets.at = v->at;
+    }
     return true;
 }
 
@@ -426,10 +445,11 @@ bool take_special(const ToolKey& key, const NamedValue* v, Translation& t) {
 
 void take_listed(const Tool& tool, Document& d, Translation& t, long replicas) {
     Batch batch;
+    AdapterTargets targets;
     for (const ToolKey& key : tool.keys) {
         const auto* v = stated(d, key);
         if (take_number(key, v, batch, t) || take_sequences(key, v, batch, t) ||
-            take_special(key, v, t))
+            take_adapters(key, v, targets, t) || take_special(key, v, t))
             continue;
         const std::string text = v ? read_value(key, *v, t) : "";
         if (!text.empty())
@@ -437,6 +457,7 @@ void take_listed(const Tool& tool, Document& d, Translation& t, long replicas) {
         else if (!key.otherwise.empty())
             t.take_default(key.key, key.otherwise);
     }
+    conclude(std::move(targets), t);
     const auto zero = first_with(t.settings, "parallelism.zero", &Setting::key);
     const bool hybrid = zero && zero->value == "hybrid";
     if (hybrid) zero->value = "3";

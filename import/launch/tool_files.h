@@ -53,6 +53,8 @@ struct ConfigFiles {
     std::vector<std::string> quiet;
     // parts of a model's name, as presets write them
     std::vector<std::pair<std::string, std::string>> models;
+    // modules with adapters and the projections that they are; those of a model where none is named
+    std::vector<std::pair<std::string, std::string>> adapted, adapted_unnamed;
 };
 
 // Read once. Throws ConfigError with the position of what it does not expect.

@@ -64,8 +64,9 @@ std::string name_of_program(const Arguments& all) {
 // accelerate puts what its file has in tables beside its flags, under the flags' names: of
 // fsdp_config, "version" is fsdp_version.
 void flatten_tables(Document& d) {
-    static constexpr std::array<std::pair<std::string_view, std::string_view>, 6> tables{
+    static constexpr std::array<std::pair<std::string_view, std::string_view>, 7> tables{
         {{"fsdp_config.", "fsdp_"},
+         {"model_init_kwargs.", ""},
          {"fp8_config.", "fp8_"},
          {"dynamo_config.", "dynamo_"},
          {"deepspeed_config.", ""},
@@ -152,9 +153,10 @@ Document launched_values(const ShellLaunch& launch, Translation& t) {
         put_below(program, {"configuration", split->text, split->at}, "", t);
         put_words_above({split + 1, all.end()}, program);
     }
-    if (const auto* file = program.find("fsdp_config");
-        file && (is_configuration(file->value) || is_json_itself(file->value)))
-        put_below(program, NamedValue(*file), "fsdp_config.", t);
+    for (const std::string table : {"fsdp_config", "accelerator_config", "model_init_kwargs"})
+        if (const auto* file = program.find(table);
+            file && (is_configuration(file->value) || is_json_itself(file->value)))
+            put_below(program, NamedValue(*file), table + ".", t);
     append(launcher.values, program.values);
     return launcher;
 }
@@ -418,15 +420,6 @@ void take_groups(Document& d, Translation& t) {
             "exchanges of heads (Ulysses) are not modelled; taken as a ring of keys and values");
 }
 
-// LoRA's matrices beside a feed-forward stand at all linear layers.
-void name_targets(Document& d) {
-    for (NamedValue& value : d.values)
-        for (const char* name : {"lora_target_modules", "lora_target"})
-            if (value.name == name &&
-                (has(value.value, "up_proj") || has(value.value, "down_proj")))
-                value.value = "all-linear";
-}
-
 // Whether the scales of four bits are packed again: bitsandbytes' bnb_4bit_use_double_quant, under
 // each tool's name.
 void take_nested_scales(Document& d, Translation& t) {
@@ -486,7 +479,6 @@ Translation read_values(const Tool& tool, Document d, Translation t, const Trans
     require_trains(tool, d);
     flatten_tables(d);
     split_fsdp_words(d);
-    name_targets(d);
     drop_adapters(tool, d, t);
     const auto files = deepspeed_file(d, t);
     for (Document json : files) {
@@ -499,7 +491,6 @@ Translation read_values(const Tool& tool, Document d, Translation t, const Trans
     const Decisions what{decided_by("mixed", "none", t), decided_by("loaded", "bf16", t),
                          decided_by("sharding", "", t), decided_by("stage", "", t)};
     decide(what, files, o.model, d, t);
-    if (t.count("workload.adapter_rank", 0) == 0) decided_by("workload.adapter_on", "", t);
     take_nested_scales(d, t);
     if (tool.id == "axolotl") keep_offloaded(d, t);
     take_groups(d, t);

@@ -791,3 +791,76 @@ TEST_CASE("AutoTP of a DeepSpeed file splits the model also below the Trainer") 
     for (const char* off : {"0", "1"})
         check_values(with(off), {{"parallelism.dp", "16"}, {"parallelism.global_batch", "96"}});
 }
+
+// peft 0.21.2: target_modules are ends of module names; without any, constants.py has queries and
+// values for Llama, the fused projection for GPT-NeoX, and nothing for Qwen3-MoE, where PEFT stops.
+TEST_CASE("target_modules say which projections have adapters") {
+    const Launch at;
+    const auto trl = [&](const std::string& targets, const std::string& of = model) {
+        return at.read("trl sft --use_peft --lora_r 8" + of + targets);
+    };
+    const auto on = [](const Translation& t) { return value(t, "workload.adapter_on"); };
+    const auto whole = trl(" --lora_target_modules q_proj k_proj v_proj o_proj");
+    CHECK(on(whole) == "attention");
+    CHECK(whole.problems.empty());
+    const auto some = trl(" --lora_target_modules q_proj v_proj");
+    CHECK(on(some) == "attention");
+    CHECK_THAT(lines(some.problems), Contains("beside query, value alone; the forecast has them "
+                                              "beside attention's four projections"));
+    for (const char* all :
+         {" --lora_target_modules all-linear",
+          " --lora_target_modules q_proj k_proj v_proj o_proj gate_proj up_proj down_proj",
+          " --lora_target_modules "
+          "'.*\\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)$'",
+          " --lora_target_modules self_attn.q_proj self_attn.k_proj self_attn.v_proj "
+          "self_attn.o_proj mlp.gate_proj mlp.up_proj mlp.down_proj"}) {
+        CAPTURE(all);
+        CHECK(on(trl(all)) == "linear");
+        CHECK(trl(all).problems.empty());
+    }
+    CHECK_THAT(lines(trl(" --lora_target_modules o_proj lm_head").problems),
+               Contains("lm_head: adapters there"));
+    CHECK_THAT(lines(trl(" --lora_target_modules model.layers.3.self_attn.q_proj").problems),
+               Contains("layers.3") && Contains("some layers alone"));
+    CHECK_THAT(lines(trl("").problems), Contains("beside query, value alone"));
+    const auto neox = trl("", " --model_name_or_path EleutherAI/pythia-1b");
+    CHECK_THAT(lines(neox.problems), Contains("beside query, key, value alone"));
+    const auto stops = trl("", " --model_name_or_path Qwen/Qwen3-30B-A3B");
+    CHECK_THAT(lines(stops.problems), Contains("PEFT knows none for qwen3-30b"));
+    // transformers_weight_conversion.py: experts' stacked matrices get adapters, too
+    const auto experts =
+        trl(" --lora_target_modules all-linear", " --model_name_or_path Qwen/Qwen3-30B-A3B");
+    CHECK_THAT(lines(experts.problems), Contains("stacked matrices of experts"));
+    CHECK_THAT(
+        lines(
+            trl(" --lora_target_modules all-linear --lora_modules_to_save embed_tokens").problems),
+        Contains("lora_modules_to_save"));
+    CHECK(on(at.read("trl sft" + model)).empty());
+    // axolotl adds all linear layers where lora_target_linear is on, and nothing where it is off
+    const auto axolotl = [&](const std::string& more) {
+        return translate(at.folder.write("a.yml",
+                                         "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 64\n"
+                                         "micro_batch_size: 1\ndatasets: []\nadapter: lora\n"
+                                         "lora_r: 8\n" +
+                                             more),
+                         {});
+    };
+    const std::string seven =
+        "lora_target_modules: [q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj]\n";
+    CHECK(on(axolotl(seven + "lora_target_linear: false\n")) == "linear");
+    CHECK(on(axolotl("lora_target_linear: true\n")) == "linear");
+    CHECK(axolotl("lora_target_linear: true\n").problems.empty());
+    CHECK_THAT(lines(axolotl("").problems), Contains("no projection is named"));
+}
+
+// training_args.py: accelerator_config; TRL: model_init_kwargs. Both are JSON on a line.
+TEST_CASE("JSON on the line is read below its flag") {
+    const Launch at;
+    const std::string run = "torchrun --nproc_per_node 8 train.py" + model;
+    CHECK_THAT(lines(at.read(run + " --accelerator_config '{\"split_batches\": true}'").problems),
+               Contains("split_batches") && Contains("each rank gets its share"));
+    CHECK(at.read(run + " --accelerator_config '{\"split_batches\": false}'").problems.empty());
+    CHECK(value(at.read("trl sft" + model +
+                        " --model_init_kwargs '{\"attn_implementation\": \"eager\"}'"),
+                "runtime.attention") == "plain");
+}
