@@ -67,6 +67,28 @@ TEST_CASE("torchtitan has as many shards as parts of a sequence, or a multiple")
                Contains("shard 2, no multiple of cp 4"));
 }
 
+// distributed/parallel_dims.py of 0.2.2: efsdp = dp_shard x cp x tp / (etp x ep). Of 8 replicas of
+// 2 ranks with whole experts that is 1 x 2 / 4 = 0 unsharded, 8 x 2 / 4 = 4 sharded; 2 experts'
+// ranks fit into tp alone.
+TEST_CASE("torchtitan's expert parallelism lies within its shards") {
+    Experiment e = read_unchecked_experiment(
+        "qwen3-30b-a3b", std::vector<Override>{{"cluster.preset", "dgx-h100"},
+                                               {"cluster.nodes", "2"},
+                                               {"framework.preset", "torchtitan"},
+                                               {"parallelism.dp", "8"},
+                                               {"parallelism.tp", "2"},
+                                               {"parallelism.ep", "4"},
+                                               {"parallelism.zero", "0"},
+                                               {"runtime.experts.tensor_parallel", "none"}});
+    CHECK_THAT(complaint([&] { emit(e, EmitFormat::torchtitan); }),
+               Contains("ep 4 over shards of 2 ranks"));
+    e.parallelism.ep = 2;
+    CHECK_NOTHROW(emit(e, EmitFormat::torchtitan));
+    e.parallelism.ep = 4;
+    e.parallelism.zero = 3;
+    CHECK_NOTHROW(emit(e, EmitFormat::torchtitan));
+}
+
 // Modules that the model lacks are not written: Megatron-Core refuses mla_up_proj without latent
 // attention (transformer_config.py). NeMo 1 and torchtitan have no such words.
 TEST_CASE("modules that run again are written where the tool has them") {
