@@ -472,6 +472,13 @@ private:
             if (!lines.empty())
                 text += fmt::format("{}{}:\n{}", inside ? "  " : "", section, lines);
         }
+        // the recipe counts above ddp (megatron-bridge 0.6.2, training/mixed_precision.py: setup)
+        if (!nemo() && gradient_type(e_) == Dtype::bf16)
+            text +=
+                "# the recipe of mixed_precision sets ddp.grad_reduce_in_fp32 to true as a run "
+                "begins: in the program,\n"
+                "# cfg.mixed_precision = get_mixed_precision_config(cfg.mixed_precision); "
+                "cfg.mixed_precision.grad_reduce_in_fp32 = False\n";
         text += nemo() ? "# before the first run: model.optim.lr, model.data.data_prefix, "
                          "model.tokenizer, trainer.max_steps\n"
                        : "# before the first run: optimizer.lr, dataset, tokenizer, "

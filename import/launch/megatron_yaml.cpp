@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "import/launch/adapter_targets.h"
 #include "import/launch/megatron.h"
 #include "import/launch/megatron_source.h"
@@ -107,9 +109,21 @@ Translation translate_bridge(Document d, const std::string& variant) {
         d.values, [](const NamedValue& v) { return v.name.starts_with("perf_matrix."); });
     if (table) choose_variant(d, variant, gpu, ranks);
     add_class_of_model(d);
+    drop_sections(d, {"ConfigContainer."});
+    std::vector<NamedValue> overruled;
+    if (const auto* own = d.find("ddp.grad_reduce_in_fp32");
+        own && !flag_in(*own) && !d.states("mixed_precision.grad_reduce_in_fp32"))
+        overruled.push_back(*own);
     drop_bridge_sections(d);
     const auto* each = ranks > 0 ? d.find("num_gpus_per_node") : nullptr;
     Translation t = translate_megatron(d, MegatronDialect::bridge, ranks);
+    for (const NamedValue& own : overruled)
+        if (const auto* type = t.find("runtime.gradients.type"); type && type->value == "bf16")
+            t.open.push_back(fmt::format(
+                "{} ({}): false, which a recipe of mixed_precision sets to true as the run begins "
+                "(training/mixed_precision.py: setup); where the program leaves it so: --set "
+                "runtime.gradients.type=fp32",
+                own.name, own.at));
     if (ranks > 0) {
         const long per_node = each ? count_in(*each) : 8;
         t.set("cluster.preset", gpu, d.path);

@@ -89,6 +89,33 @@ TEST_CASE("torchtitan's expert parallelism lies within its shards") {
     CHECK_NOTHROW(emit(e, EmitFormat::torchtitan));
 }
 
+// megatron-bridge 0.6.2, training/config.py: runtime_config_update runs mixed_precision.setup(),
+// and bf16_mixed() has grad_reduce_in_fp32 = True. fp32 gradients need no word.
+TEST_CASE("16-bit gradients of Megatron-Bridge stand against its recipe of precision") {
+    Experiment e = read_unchecked_experiment(
+        "llama3-8b", std::vector<Override>{{"cluster.preset", "dgx-h100"},
+                                           {"framework.preset", "megatron-bridge"},
+                                           {"parallelism.dp", "8"},
+                                           {"runtime.gradients.type", "bf16"}});
+    const std::string recipe = "cfg.mixed_precision.grad_reduce_in_fp32 = False";
+    const std::string text = emit(e, EmitFormat::megatron_bridge).text;
+    CHECK_THAT(text, Contains(recipe));
+    e.runtime.gradients.type = GradientType::fp32;
+    CHECK_THAT(emit(e, EmitFormat::megatron_bridge).text, !Contains(recipe));
+    const TestFolder folder;
+    const auto open = [&](const std::string& yaml) {
+        return translate(folder.write("b.yaml", yaml), {.format = ForeignFormat::megatron_bridge})
+            .open;
+    };
+    const auto says = [](const std::vector<std::string>& lines) {
+        return std::ranges::any_of(lines, [](const std::string& line) {
+            return line.starts_with("ddp.grad_reduce_in_fp32 (");
+        });
+    };
+    CHECK(says(open(text)));
+    CHECK_FALSE(says(open(emit(e, EmitFormat::megatron_bridge).text)));
+}
+
 // Modules that the model lacks are not written: Megatron-Core refuses mla_up_proj without latent
 // attention (transformer_config.py). NeMo 1 and torchtitan have no such words.
 TEST_CASE("modules that run again are written where the tool has them") {
