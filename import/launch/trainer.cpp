@@ -338,6 +338,18 @@ void decide_deepspeed(const Decisions& what, const std::vector<Document>& files,
 
 // ---- precision and shards
 
+// What a checkpoint is loaded in where nothing says it.
+void name_loaded(const Decisions& what, Translation& t) {
+    const bool wide = what.loaded.value == "fp32";
+    if (what.loaded.at.empty() || what.loaded.at.starts_with("default of "))
+        add_line(t.open, "weights are taken as loaded in {}, {}", what.loaded.value,
+                 wide
+                     ? "the tool's default"
+                     : "as in most checkpoints (transformers 5); where they are fp32, as version 4 "
+                       "loads them unless told: --set runtime.autocast=true --set "
+                       "runtime.gradients.type=fp32 --set runtime.optimizer.master_weights=true");
+}
+
 // FSDP keeps fp32 weights where the precision is mixed, whatever the model was loaded in
 // (accelerator.py, fsdp_utils.py), and gathers and reduces in the narrow type
 // (utils/dataclasses.py: set_mixed_precision).
@@ -359,6 +371,7 @@ void decide_fsdp(const Decisions& what, long each, Document& d, Translation& t) 
     conclude("runtime.optimizer.master_weights", truth(what.is_mixed()), what.mixed, t);
     if (what.is_mixed() && what.mixed.value != "fp8")
         conclude("runtime.gradients.type", what.mixed.value, what.mixed, t);
+    if (!what.is_mixed()) name_loaded(what, t);
     for (const char* name : {"fsdp_offload_params", "fsdp_cpu_offload"})
         if (const auto* host = d.on(name)) keep_on_host(*host, t);
 }
@@ -387,13 +400,7 @@ void decide_replicas(const Decisions& what, Document& d, Translation& t) {
     t.take(
         "runtime.gradients.bucket", d.find("ddp_bucket_cap_mb"),
         [](const NamedValue& v) { return std::to_string(count_in(v)) + " MiB"; }, "25 MiB");
-    if (what.loaded.at.empty() || what.loaded.at.starts_with("default of "))
-        add_line(t.open, "weights are taken as loaded in {}, {}", what.loaded.value,
-                 wide
-                     ? "the tool's default"
-                     : "as in most checkpoints (transformers 5); where they are fp32, as version 4 "
-                       "loads them unless told: --set runtime.autocast=true --set "
-                       "runtime.gradients.type=fp32 --set runtime.optimizer.master_weights=true");
+    name_loaded(what, t);
 }
 
 void decide(const Decisions& what, const std::vector<Document>& files, const std::string& model,

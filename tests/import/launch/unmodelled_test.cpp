@@ -405,3 +405,27 @@ TEST_CASE("torchtitan's optimizer kernels, masks of documents and replica groups
     CHECK_THAT(lines(torchtitan("", "[fault_tolerance]\nenable = true").problems),
                Contains("fault_tolerance.enable"));
 }
+
+TEST_CASE("optimizers of litgpt, and windows and preferences of GPT-NeoX, are read or named") {
+    const TestFolder folder;
+    const auto told = [&](const std::string& text) {
+        return translate(folder.write("r.yaml", text), {});
+    };
+    const std::string litgpt =
+        "model_name: pythia-1b\nprecision: bf16-mixed\ndevices: 8\ntrain:\n  micro_batch_size: 4\n"
+        "  global_batch_size: 32\n";
+    const auto optimizer = [&](const std::string& more) {
+        return value(told(litgpt + more), "workload.optimizer");
+    };
+    CHECK(optimizer("optimizer: AdamW\n") == "adam");
+    CHECK(optimizer("optimizer:\n  class_path: torch.optim.SGD\n") == "sgd");
+    CHECK(optimizer("optimizer: bitsandbytes.optim.AdamW8bit\n") == "adam8bit");
+    CHECK_THAT(lines(told(litgpt + "optimizer:\n  class_path: x.Lion\n").problems),
+               Contains("Lion"));
+    const std::string neox =
+        "num_layers: 2\nhidden_size: 64\nnum_attention_heads: 4\nseq_length: 32\n"
+        "pipe_parallel_size: 1\nmodel_parallel_size: 1\ntrain_micro_batch_size_per_gpu: 1\n";
+    CHECK(told(neox + "train_impl: normal\n").problems.empty());
+    for (const char* more : {"train_impl: dpo\n", "train_impl: kto\n", "sliding_window_width: 8\n"})
+        CHECK_THAT(lines(told(neox + more).problems), Contains("the forecast is without"));
+}
