@@ -340,14 +340,16 @@ void decide_deepspeed(const Decisions& what, const std::vector<Document>& files,
 
 // What a checkpoint is loaded in where nothing says it.
 void name_loaded(const Decisions& what, Translation& t) {
-    const bool wide = what.loaded.value == "fp32";
-    if (what.loaded.at.empty() || what.loaded.at.starts_with("default of "))
-        add_line(t.open, "weights are taken as loaded in {}, {}", what.loaded.value,
-                 wide
-                     ? "the tool's default"
-                     : "as in most checkpoints (transformers 5); where they are fp32, as version 4 "
-                       "loads them unless told: --set runtime.autocast=true --set "
-                       "runtime.gradients.type=fp32 --set runtime.optimizer.master_weights=true");
+    if (!what.loaded.at.empty() && !what.loaded.at.starts_with("default of ")) return;
+    if (what.loaded.value == "fp32")
+        return t.open.push_back("weights are taken as loaded in fp32, the tool's default");
+    add_line(t.open,
+             "weights are taken as loaded in {}, as in most checkpoints (transformers 5); where "
+             "they are fp32, as version 4 loads them unless told: {}",
+             what.loaded.value,
+             what.is_mixed() ? "--set runtime.autocast=true --set runtime.gradients.type=fp32 "
+                               "--set runtime.optimizer.master_weights=true"
+                             : "--set workload.dtype=fp32");
 }
 
 // FSDP keeps fp32 weights where the precision is mixed, whatever the model was loaded in
