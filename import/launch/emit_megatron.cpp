@@ -101,6 +101,9 @@ private:
         out_.refuse_unless(w.moe.experts == 0 || !w.linear_bias || etp == 1,
                            "experts with biases over tensor-parallel ranks "
                            "(runtime.experts.tensor_parallel)");
+        // core/transformer/moe/shared_experts.py of 0.16.1
+        out_.refuse_unless(w.moe.shared_experts == 0 || !w.linear_bias,
+                           "shared experts with biases (workload.linear_bias)");
         out_.refuse_unless(e_.runtime.optimizer.master_weights,
                            "runtime.optimizer.master_weights = false");
         out_.refuse_unless(!shards_over_some(p) || p.zero == 3,
@@ -257,6 +260,9 @@ private:
         }
         // without it Megatron-LM's experts run one by one (SequentialMLP)
         flag("moe_grouped_gemm", !lm() || e_.runtime.experts.products != ExpertProducts::each);
+        // TEGroupedMLP asserts that these two are not both on (moe/experts.py of 0.16.1)
+        if (e_.workload.linear_bias && !nemo())
+            flag_or_not("no_bias_dropout_fusion", "bias_dropout_fusion", false);
         add("moe_token_dispatcher_type", sends_once(e_) ? "flex" : "alltoall");
         numbers({"parallelism.ep"});
         if (p.tp > 1) add("expert_tensor_parallel_size", ranks_of_expert(e_));

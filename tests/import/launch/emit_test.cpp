@@ -116,6 +116,31 @@ TEST_CASE("16-bit gradients of Megatron-Bridge stand against its recipe of preci
     CHECK_FALSE(says(open(emit(e, EmitFormat::megatron_bridge).text)));
 }
 
+// Megatron-Core 0.16.1: TEGroupedMLP asserts not (add_bias_linear and bias_dropout_fusion), which
+// is on by default; TransformerConfig asserts expert_tensor_parallel_size 1 beside such biases.
+TEST_CASE("a script for gpt-oss switches off what Megatron refuses beside biases of experts") {
+    Experiment e = read_unchecked_experiment(
+        "gpt-oss-120b", std::vector<Override>{{"cluster.preset", "dgx-h100"},
+                                              {"framework.preset", "megatron-core"},
+                                              {"parallelism.dp", "4"},
+                                              {"parallelism.tp", "2"},
+                                              {"parallelism.ep", "8"},
+                                              {"parallelism.sequence_parallel", "true"}});
+    const std::string text = emit(e, EmitFormat::megatron).text;
+    CHECK_THAT(text, Contains("--no-bias-dropout-fusion") &&
+                         Contains("--expert-tensor-parallel-size 1\n"));
+    CHECK_THAT(emit(e, EmitFormat::megatron_bridge).text, Contains("bias_dropout_fusion: false"));
+    e.runtime.experts.tensor_parallel = ExpertSplit::all;
+    CHECK_THAT(complaint([&] { emit(e, EmitFormat::megatron); }),
+               Contains("experts with biases over tensor-parallel ranks"));
+    e.runtime.experts.tensor_parallel = ExpertSplit::none;
+    e.workload.moe.shared_experts = 1;
+    CHECK_THAT(complaint([&] { emit(e, EmitFormat::megatron); }),
+               Contains("shared experts with biases"));
+    e.workload.linear_bias = false;
+    CHECK_THAT(emit(e, EmitFormat::megatron).text, !Contains("bias-dropout"));
+}
+
 // Modules that the model lacks are not written: Megatron-Core refuses mla_up_proj without latent
 // attention (transformer_config.py). NeMo 1 and torchtitan have no such words.
 TEST_CASE("modules that run again are written where the tool has them") {
