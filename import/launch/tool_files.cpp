@@ -428,7 +428,7 @@ bool take_special(const ToolKey& key, const NamedValue* v, Translation& t) {
             t.framework = own;
     } else if (key.key == "open") {
         const std::string what = v ? read_value(key, *v, t) : key.otherwise;
-        if (!what.empty()) t.open.push_back(what);
+        if (!what.empty()) add_once(t.open, what);
     } else if (key.key == "ratio") {
         if (t.find("workload.hidden"))
             t.set("workload.ffn",

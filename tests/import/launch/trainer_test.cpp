@@ -400,7 +400,7 @@ TEST_CASE("QLoRA's frozen weights in four bits are read from each tool") {
     const auto eight = read("base_model: " + model_line +
                             "\nsequence_len: 2048\nmicro_batch_size: 1\ndatasets: []\n"
                             "load_in_8bit: true\n");
-    CHECK_THAT(lines(eight.problems), Contains("load_in_8bit"));
+    CHECK(value(eight, "workload.frozen") == "int8");
 }
 
 // bitsandbytes' second packing under each tool's own name; beside nothing packed it says nothing.
@@ -863,4 +863,37 @@ TEST_CASE("JSON on the line is read below its flag") {
     CHECK(value(at.read("trl sft" + model +
                         " --model_init_kwargs '{\"attn_implementation\": \"eager\"}'"),
                 "runtime.attention") == "plain");
+}
+
+// Files of TRL's programs stand alone, too: model_config.py has use_peft and lora_r 16; DPO, KTO
+// and GRPO have beta.
+TEST_CASE("a file of TRL's says whether it trains adapters, in how many bits, and on preferences") {
+    const Launch at;
+    const auto told = [&](const std::string& more) {
+        return translate(at.folder.write("recipe.yaml",
+                                         "model_name_or_path: mistralai/Mistral-7B-v0.1\n"
+                                         "bf16: true\nmax_length: 2048\n"
+                                         "per_device_train_batch_size: 8\n" +
+                                             more),
+                         {});
+    };
+    const std::string rank = "workload.adapter_rank";
+    CHECK(value(told(""), rank).empty());
+    CHECK(value(told("use_peft: false\nlora_r: 32\n"), rank).empty());
+    CHECK(value(told("use_peft: true\nlora_r: 32\n"), rank) == "32");
+    CHECK(value(told("use_peft: true\n"), rank) == "16");
+    CHECK(value(told("lora_r: 32\n"), rank) == "32");
+    const auto frozen = [&](const std::string& bits) {
+        return value(told("use_peft: true\n" + bits), "workload.frozen");
+    };
+    CHECK(frozen("load_in_4bit: true\n") == "nf4");
+    CHECK(frozen("load_in_8bit: true\n") == "int8");
+    CHECK(frozen("load_in_4bit: false\nload_in_8bit: false\n") == "stored");
+    CHECK(told("").problems.empty());
+    for (const char* more : {"beta: 0.01\n", "num_labels: 1\n", "num_generations: 8\n"})
+        CHECK_THAT(lines(told(more).problems), Contains("the forecast is without"));
+    CHECK(told("beta: 0.0\n").problems.empty());
+    CHECK(value(told("use_flash_attention_2: true\n"), "runtime.attention") == "flash2");
+    CHECK_THAT(lines(told("packing: false\n").open), Contains("sequences: all of the stated"));
+    CHECK_THAT(lines(told("packing: true\n").open), !Contains("sequences: all of the stated"));
 }
