@@ -169,9 +169,16 @@ const NamedValue* stated(Document& d, const ToolKey& key) {
     return first;
 }
 
+// YAML 1.1, which PyYAML reads, has further words for true and false.
+std::string truth_word(const std::string& word, const Words& listed) {
+    if (contains(listed, word, &Words::value_type::first)) return word;
+    if (word == "yes" || word == "on") return "true";
+    return word == "no" || word == "off" ? "false" : word;
+}
+
 // "" if the word is not known, which is then a problem.
 std::string read_value(const ToolKey& key, const NamedValue& v, Translation& t) {
-    const std::string word = lower_case(v.value);
+    const std::string word = truth_word(lower_case(v.value), key.words);
     // "*qlora*": any word with it
     const auto fits = [&](const std::string& theirs) {
         const std::string_view inner =

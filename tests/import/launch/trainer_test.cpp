@@ -897,3 +897,38 @@ TEST_CASE("a file of TRL's says whether it trains adapters, in how many bits, an
     CHECK_THAT(lines(told("packing: false\n").open), Contains("sequences: all of the stated"));
     CHECK_THAT(lines(told("packing: true\n").open), !Contains("sequences: all of the stated"));
 }
+
+// PyYAML reads yes, no, on and off as truth values; accelerate's mixed_precision has a word "no".
+TEST_CASE("truth values of YAML 1.1 are those") {
+    const Launch at;
+    const auto precision = [&](const std::string& line) {
+        return value(translate(at.folder.write("a.yml",
+                                               "base_model: meta-llama/Llama-3.1-8B\n"
+                                               "sequence_len: 64\nmicro_batch_size: 1\n"
+                                               "datasets: []\n" +
+                                                   line),
+                               {}),
+                     "workload.dtype");
+    };
+    for (const char* on : {"true", "yes", "on", "True"})
+        CHECK(precision("bf16: " + std::string(on) + "\n") == "bf16");
+    for (const char* off : {"false", "no", "off", "No"})
+        CHECK(precision("bf16: " + std::string(off) + "\n") == "fp32");
+    const auto recompute = [&](const std::string& word) {
+        return value(translate(at.folder.write("a.yml",
+                                               "base_model: meta-llama/Llama-3.1-8B\n"
+                                               "sequence_len: 64\nmicro_batch_size: 1\n"
+                                               "datasets: []\ngradient_checkpointing: " +
+                                                   word + "\n"),
+                               {}),
+                     "parallelism.recompute");
+    };
+    CHECK(recompute("on") == "full");
+    CHECK(recompute("off") == "none");
+    const auto mixed = translate(at.folder.write("acc.yaml",
+                                                 "compute_environment: LOCAL_MACHINE\n"
+                                                 "distributed_type: MULTI_GPU\n"
+                                                 "num_processes: 8\nmixed_precision: 'no'\n"),
+                                 {});
+    CHECK(mixed.problems.empty());
+}
