@@ -454,7 +454,8 @@ void keep_offloaded(Document& d, Translation& t) {
 void drop_adapters(const Tool& tool, Document& d, Translation& t) {
     const auto holds = [&](const auto& pair) {
         const auto* v = d.find(pair.first);
-        return pair.second == (v ? lower_case(v->value) : "");
+        const std::string word = v ? lower_case(v->value) : "";
+        return pair.second == (word == "yes" || word == "on" ? "true" : word);
     };
     if (tool.adapters.empty() || std::ranges::any_of(tool.adapters, holds)) return;
     for (NamedValue& value : d.values) {

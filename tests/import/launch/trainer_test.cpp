@@ -882,6 +882,7 @@ TEST_CASE("a file of TRL's says whether it trains adapters, in how many bits, an
     CHECK(value(told("use_peft: false\nlora_r: 32\n"), rank).empty());
     CHECK(value(told("use_peft: true\nlora_r: 32\n"), rank) == "32");
     CHECK(value(told("use_peft: true\n"), rank) == "16");
+    CHECK(value(told("use_peft: yes\nlora_r: 32\n"), rank) == "32");
     CHECK(value(told("lora_r: 32\n"), rank) == "32");
     const auto frozen = [&](const std::string& bits) {
         return value(told("use_peft: true\n" + bits), "workload.frozen");
