@@ -429,3 +429,26 @@ TEST_CASE("optimizers of litgpt, and windows and preferences of GPT-NeoX, are re
     for (const char* more : {"train_impl: dpo\n", "train_impl: kto\n", "sliding_window_width: 8\n"})
         CHECK_THAT(lines(told(neox + more).problems), Contains("the forecast is without"));
 }
+
+// srun's options count above the directives: 2 nodes of 4 tasks, not 4 of 8 (srun(1): -N, -n,
+// --ntasks-per-node); without any the directives do.
+TEST_CASE("short options of srun on the launch line are the machine") {
+    const TestFolder folder;
+    const auto told = [&](const std::string& srun) {
+        return translate(
+            folder.write("run.sh",
+                         "#!/bin/bash\n#SBATCH --nodes=4\n#SBATCH --ntasks-per-node=8\n" + srun +
+                             " python pretrain_gpt.py --num-layers 2 --hidden-size 64 "
+                             "--num-attention-heads 4 --seq-length 16 --max-position-embeddings 16 "
+                             "--micro-batch-size 1 --global-batch-size 64 --vocab-size 100\n"),
+            {});
+    };
+    const auto check = [&](const std::string& srun, const char* nodes, const char* each) {
+        CAPTURE(srun);
+        check_values(told(srun), {{"cluster.nodes", nodes}, {"cluster.gpus_per_node", each}});
+    };
+    check("srun", "4", "8");
+    check("srun -N 2 --ntasks-per-node=4", "2", "4");
+    check("srun -N2 -n 8", "2", "4");
+    check("srun -N 2 -u", "2", "8");
+}
