@@ -10,9 +10,7 @@
 #include "model/base/joined.h"
 #include "model/base/lines.h"
 #include "model/base/lists.h"
-#include "model/base/names.h"
 #include "model/base/plain_text.h"
-#include "model/base/text_search.h"
 #include "model/base/whole_files.h"
 #include "model/experiment.h"
 

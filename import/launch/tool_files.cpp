@@ -115,8 +115,8 @@ void take_entry(Tool& tool, const std::string& name, const TomlEntry& entry,
         tool.*list->second = list_of(entry);
     } else if (name == "like") {
         take_like(tool, text_of(entry), entry, others);
-    } else if (const auto list = pairs.find(name); list != pairs.end()) {
-        tool.*list->second = words_in(entry);
+    } else if (const auto pair = pairs.find(name); pair != pairs.end()) {
+        tool.*pair->second = words_in(entry);
     } else {
         throw ConfigError(entry.key_at + ": " + name + " is no part of a tool");
     }
@@ -410,8 +410,7 @@ void require_trains(const Tool& tool, Document& d) {
         if (const NamedValue* v = first(other); v && !first(training))
             refuse(
                 "{}: {}: found {}, and {} is not on: {} trains nothing with this file; expected "
-                "one "
-                "of a training",
+                "one of a training",
                 v->at, v->name, v->value.empty() ? "it" : v->value,
                 joined(words_of(training, "|"), " or "), tool.name);
 }
