@@ -11,7 +11,6 @@
 #include "import/launch/megatron_source.h"
 #include "model/base/errors.h"
 #include "model/base/joined.h"
-#include "model/base/lines.h"
 #include "model/base/lists.h"
 #include "model/base/plain_text.h"
 #include "model/base/refuse.h"
