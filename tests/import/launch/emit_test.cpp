@@ -78,6 +78,7 @@ TEST_CASE("torchtitan's expert parallelism lies within its shards") {
                                                {"parallelism.dp", "8"},
                                                {"parallelism.tp", "2"},
                                                {"parallelism.ep", "4"},
+                                               {"parallelism.sequence_parallel", "true"},
                                                {"parallelism.zero", "0"},
                                                {"runtime.experts.tensor_parallel", "none"}});
     CHECK_THAT(complaint([&] { emit(e, EmitFormat::torchtitan); }),
