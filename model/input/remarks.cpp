@@ -277,9 +277,9 @@ void add_lacks(const Experiment& e, Remarks& remarks) {
 // A device of a maker or a generation that its peaks do not tell (generation.h).
 void add_unknown_device(const Experiment& e, Remarks& remarks) {
     const Cluster& c = e.cluster;
-    if (!is_transformer(e) || c.gpu.memory == Bytes(0) || c.overheads.context ||
-        capability(c.gpu) > 0)
-        return;
+    const bool is_host = c.gpu.peaks[Dtype::fp16] == FlopsPerSecond(0) &&
+                         c.gpu.peaks[Dtype::bf16] == FlopsPerSecond(0);
+    if (!is_transformer(e) || is_host || c.overheads.context || capability(c.gpu) > 0) return;
     add_line(remarks,
              "cluster.overheads.context is not stated, and the peaks of {} tell no generation: its "
              "memory is without a context and without buffers of communication, and nothing is "

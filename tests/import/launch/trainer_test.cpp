@@ -823,7 +823,10 @@ TEST_CASE("target_modules say which projections have adapters") {
     CHECK_THAT(lines(trl(" --lora_target_modules model.layers.3.self_attn.q_proj").problems),
                Contains("layers.3") && Contains("some layers alone"));
     CHECK_THAT(lines(trl("").problems), Contains("beside query, value alone"));
-    const auto neox = trl("", " --model_name_or_path EleutherAI/pythia-1b");
+    at.folder.write("config.json",
+                    R"({"model_type": "gpt_neox", "num_hidden_layers": 2, "hidden_size": 64,
+                        "num_attention_heads": 4, "intermediate_size": 256, "vocab_size": 100})");
+    const auto neox = trl("", " --model_name_or_path " + at.folder.path());
     CHECK_THAT(lines(neox.problems), Contains("beside query, key, value alone"));
     const auto stops = trl("", " --model_name_or_path Qwen/Qwen3-30B-A3B");
     CHECK_THAT(lines(stops.problems), Contains("PEFT knows none for qwen3-30b"));

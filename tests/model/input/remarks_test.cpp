@@ -95,7 +95,8 @@ TEST_CASE("a device whose generation is not known has no context, which is said"
     CHECK(says(remarks_on(e), words));
     CHECK_FALSE(says(remarks_on(with(e, {{"cluster.gpu.peak.tf32", "50 TFLOP/s"}})), words));
     CHECK_FALSE(says(remarks_on(with(e, {{"cluster.overheads.context", "1 GiB"}})), words));
-    CHECK_FALSE(says(remarks_on(with(e, {{"cluster.gpu.memory", "0 GB"}})), words));
+    e.cluster.gpu.peaks[Dtype::fp16] = e.cluster.gpu.peaks[Dtype::bf16] = FlopsPerSecond(0);
+    CHECK_FALSE(says(remarks_on(e), words));  // a host
 }
 
 // A layer of experts has no attention, no vocabulary and no gradients; a multi-layer perceptron no

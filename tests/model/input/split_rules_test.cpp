@@ -280,6 +280,7 @@ TEST_CASE(
         Experiment e = on_eight_ranks();
         e.framework.name = "trainer";
         e.framework.can.experts_without_sequence = can;
+        e.workload.linear_bias = false;
         e.workload.moe.experts = experts;
         e.parallelism.tp = tp;
         e.parallelism.dp = 8 / tp;
