@@ -191,9 +191,22 @@ void read_precision(Document& d, Translation& t) {
     if (const auto* v = stated(d, "optimizer.type", t)) set_optimizer(t, *v);
 }
 
+// The section bf16 was called bfloat16, which counts where there is no bf16 (0.19.8,
+// runtime/precision_config.py: get_bfloat16_config).
+void take_old_section(Document& d) {
+    constexpr std::string_view old = "bfloat16.";
+    const auto is_new = [](const NamedValue& v) {
+        return v.name == "bf16" || v.name.starts_with("bf16.");
+    };
+    if (std::ranges::any_of(d.values, is_new)) return;
+    for (NamedValue& value : d.values)
+        if (value.name.starts_with(old)) value.name.replace(0, old.size(), "bf16.");
+}
+
 }  // namespace
 
 void take_deepspeed_training(Document& d, Translation& t, long replicas) {
+    take_old_section(d);
     read_batch(d, t, replicas);
     read_zero(d, t);
     read_precision(d, t);

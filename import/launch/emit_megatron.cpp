@@ -101,6 +101,9 @@ private:
         out_.refuse_unless(w.moe.experts == 0 || !w.linear_bias || etp == 1,
                            "experts with biases over tensor-parallel ranks "
                            "(runtime.experts.tensor_parallel)");
+        // core/transformer/moe/shared_experts.py of 0.16.1
+        out_.refuse_unless(w.moe.shared_experts == 0 || !w.linear_bias,
+                           "shared experts with biases (workload.linear_bias)");
         out_.refuse_unless(e_.runtime.optimizer.master_weights,
                            "runtime.optimizer.master_weights = false");
         out_.refuse_unless(!shards_over_some(p) || p.zero == 3,
@@ -257,6 +260,9 @@ private:
         }
         // without it Megatron-LM's experts run one by one (SequentialMLP)
         flag("moe_grouped_gemm", !lm() || e_.runtime.experts.products != ExpertProducts::each);
+        // TEGroupedMLP asserts that these two are not both on (moe/experts.py of 0.16.1)
+        if (e_.workload.linear_bias && !nemo())
+            flag_or_not("no_bias_dropout_fusion", "bias_dropout_fusion", false);
         add("moe_token_dispatcher_type", sends_once(e_) ? "flex" : "alltoall");
         numbers({"parallelism.ep"});
         if (p.tp > 1) add("expert_tensor_parallel_size", ranks_of_expert(e_));
@@ -472,6 +478,13 @@ private:
             if (!lines.empty())
                 text += fmt::format("{}{}:\n{}", inside ? "  " : "", section, lines);
         }
+        // the recipe counts above ddp (megatron-bridge 0.6.2, training/mixed_precision.py: setup)
+        if (!nemo() && gradient_type(e_) == Dtype::bf16)
+            text +=
+                "# the recipe of mixed_precision sets ddp.grad_reduce_in_fp32 to true as a run "
+                "begins: in the program,\n"
+                "# cfg.mixed_precision = get_mixed_precision_config(cfg.mixed_precision); "
+                "cfg.mixed_precision.grad_reduce_in_fp32 = False\n";
         text += nemo() ? "# before the first run: model.optim.lr, model.data.data_prefix, "
                          "model.tokenizer, trainer.max_steps\n"
                        : "# before the first run: optimizer.lr, dataset, tokenizer, "

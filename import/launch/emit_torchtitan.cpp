@@ -124,6 +124,13 @@ private:
         out_.refuse_unless(p.zero == 0 || whole,
                            fmt::format("shard {}, no multiple of cp {}", p.shard, p.cp));
         const int shard = p.zero == 0 ? 1 : p.shard > 0 && whole ? p.shard / p.cp : p.dp;
+        // distributed/parallel_dims.py of 0.2.2 and 0.3.0: efsdp, which is 0 or too small otherwise
+        const long sharding = long{shard} * p.cp * (splits_experts(e_) && !flags_ ? 1 : p.tp);
+        out_.refuse_unless(p.ep == 1 || sharding % p.ep == 0,
+                           fmt::format("ep {} over shards of {} ranks (zero {}, shard, dp x cp x "
+                                       "tp, experts.tensor_parallel): its expert parallelism lies "
+                                       "within them",
+                                       p.ep, sharding, p.zero));
         for (const auto& [name, degree] :
              {std::pair{"data_parallel_replicate_degree", p.dp / shard},
               {"data_parallel_shard_degree", shard},

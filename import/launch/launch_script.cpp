@@ -16,6 +16,7 @@
 #include "import/launch/megatron_yaml.h"
 #include "import/launch/shell.h"
 #include "import/launch/shell_launch.h"
+#include "import/launch/shell_words.h"
 #include "import/launch/tool_files.h"
 #include "import/launch/trainer.h"
 #include "import/launch/variables.h"
@@ -173,8 +174,35 @@ Machine machine_of(Document& d) {
     return {count_in(*each), count_in(*each) * (count ? count_in(*count) : 1), each->at};
 }
 
+// srun's own options, which count above the script's directives: "srun -N 2 -n 8 python train.py".
+void take_srun_options(const ShellLaunch& launch, Document& d) {
+    const auto& all = launch.arguments;
+    const auto is = [](const char* name) {
+        return [name](const ShellArgument& a) {
+            return std::filesystem::path(a.text).filename() == name;
+        };
+    };
+    const auto srun = std::ranges::find_if(all, is("srun"));
+    if (srun == all.end()) return;
+    std::string options = "#SBATCH";
+    for (auto word = srun + 1; word != all.end(); ++word) {
+        const bool begins = word->text.ends_with(".py") || is("python")(*word) ||
+                            is("python3")(*word) || is("torchrun")(*word) ||
+                            is("accelerate")(*word);
+        if (begins) break;
+        options += " " + word->text;
+    }
+    for (const auto& [name, value] : slurm_directives(options)) {
+        auto key = name;
+        std::ranges::replace(key, '-', '_');
+        if ((key == "nodes" || key == "ntasks_per_node") && !d.states(key))
+            d.add(key, value, srun->at);
+    }
+}
+
 Document arguments_of(const ShellLaunch& launch, const std::string& path) {
     Document d = megatron_arguments(launch.arguments, path);
+    take_srun_options(launch, d);
     for (const auto& [name, value] : launch.directives) {
         auto key = "sbatch_" + name;
         std::ranges::replace(key, '-', '_');

@@ -4,11 +4,13 @@
 #include <map>
 #include <set>
 
+#include <fmt/format.h>
+
+#include "import/launch/adapter_targets.h"
 #include "import/launch/megatron.h"
 #include "import/launch/megatron_source.h"
 #include "model/base/errors.h"
 #include "model/base/joined.h"
-#include "model/base/lines.h"
 #include "model/base/lists.h"
 #include "model/base/plain_text.h"
 #include "model/base/refuse.h"
@@ -106,9 +108,21 @@ Translation translate_bridge(Document d, const std::string& variant) {
         d.values, [](const NamedValue& v) { return v.name.starts_with("perf_matrix."); });
     if (table) choose_variant(d, variant, gpu, ranks);
     add_class_of_model(d);
+    drop_sections(d, {"ConfigContainer."});
+    std::vector<NamedValue> overruled;
+    if (const auto* own = d.find("ddp.grad_reduce_in_fp32");
+        own && !flag_in(*own) && !d.states("mixed_precision.grad_reduce_in_fp32"))
+        overruled.push_back(*own);
     drop_bridge_sections(d);
     const auto* each = ranks > 0 ? d.find("num_gpus_per_node") : nullptr;
     Translation t = translate_megatron(d, MegatronDialect::bridge, ranks);
+    for (const NamedValue& own : overruled)
+        if (const auto* type = t.find("runtime.gradients.type"); type && type->value == "bf16")
+            t.open.push_back(fmt::format(
+                "{} ({}): false, which a recipe of mixed_precision sets to true as the run begins "
+                "(training/mixed_precision.py: setup); where the program leaves it so: --set "
+                "runtime.gradients.type=fp32",
+                own.name, own.at));
     if (ranks > 0) {
         const long per_node = each ? count_in(*each) : 8;
         t.set("cluster.preset", gpu, d.path);
@@ -200,15 +214,17 @@ void take_adapters(Document& d, Translation& t) {
     const auto* rank = d.find("peft.lora_tuning.adapter_dim");
     t.set("workload.adapter_rank", rank ? count_in(*rank) : 32,
           rank ? rank->at : "default of NeMo");
-    const auto modules = d.text("peft.lora_tuning.target_modules", "[attention_qkv]");
-    if (all.contains(modules))
-        t.set("workload.adapter_on", "linear", d.find("peft.lora_tuning.target_modules")->at);
-    else if (!of_attention.contains(modules))
-        add_line(t.problems,
-                 "adapters of {}: the forecast has them at the projections of queries, keys "
-                 "and values and of "
-                 "attention's results",
-                 modules);
+    const auto* modules = d.find("peft.lora_tuning.target_modules");
+    AdapterTargets targets;
+    if (!modules)
+        targets.add("query key value");  // [attention_qkv]
+    else if (all.contains(modules->value))
+        targets = {.all = true, .at = modules->at};
+    else if (of_attention.contains(modules->value))
+        targets = {.modules = {"query", "key", "value", "output"}, .at = modules->at};
+    else
+        targets.add_named(*modules, t);
+    conclude(std::move(targets), t);
     std::erase_if(t.ignored, [](const std::string& name) {
         return name == "peft.peft_scheme" || name == "peft.lora_tuning.adapter_dim" ||
                name == "peft.lora_tuning.target_modules";

@@ -9,11 +9,13 @@
 
 #include <fmt/format.h>
 
+#include "import/launch/adapter_targets.h"
 #include "import/launch/launch_flags.h"
 #include "import/launch/launch_script.h"
 #include "import/launch/trainer.h"
 #include "import/launch/translation.h"
 #include "model/base/errors.h"
+#include "model/base/joined.h"
 #include "model/base/lines.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
@@ -99,6 +101,9 @@ void take_entry(Tool& tool, const std::string& name, const TomlEntry& entry,
     static const std::map<std::string_view, std::vector<std::string> Tool::*> lists{
         {"signs", &Tool::signs}, {"always", &Tool::always}, {"of_sizes", &Tool::of_sizes},
         {"quiet", &Tool::quiet}, {"open", &Tool::open},     {"starts", &Tool::starts}};
+    static const std::map<std::string_view, Words Tool::*> pairs{{"programs", &Tool::programs},
+                                                                 {"adapters", &Tool::adapters},
+                                                                 {"untrained", &Tool::untrained}};
     if (name.starts_with("take.")) {
         const auto dot = name.find('.', 5);
         if (name.substr(dot + 1) == "key") tool.keys.emplace_back();  // the first of each
@@ -110,8 +115,8 @@ void take_entry(Tool& tool, const std::string& name, const TomlEntry& entry,
         tool.*list->second = list_of(entry);
     } else if (name == "like") {
         take_like(tool, text_of(entry), entry, others);
-    } else if (name == "programs" || name == "adapters") {
-        (name == "programs" ? tool.programs : tool.adapters) = words_in(entry);
+    } else if (const auto pair = pairs.find(name); pair != pairs.end()) {
+        tool.*pair->second = words_in(entry);
     } else {
         throw ConfigError(entry.key_at + ": " + name + " is no part of a tool");
     }
@@ -130,6 +135,10 @@ ConfigFiles read_config_files() {
             files.quiet = list_of(entry);
         else if (entry.path == "models")
             files.models = words_in(entry);
+        else if (entry.path == "adapted")
+            files.adapted = words_in(entry);
+        else if (entry.path == "adapted_unnamed")
+            files.adapted_unnamed = words_in(entry);
         else if (entry.path.starts_with("tools.")) {
             const auto dot = entry.path.find('.', 6);
             const auto id = entry.path.substr(6, dot - 6);
@@ -160,9 +169,16 @@ const NamedValue* stated(Document& d, const ToolKey& key) {
     return first;
 }
 
+// YAML 1.1, which PyYAML reads, has further words for true and false.
+std::string truth_word(const std::string& word, const Words& listed) {
+    if (contains(listed, word, &Words::value_type::first)) return word;
+    if (word == "yes" || word == "on") return "true";
+    return word == "no" || word == "off" ? "false" : word;
+}
+
 // "" if the word is not known, which is then a problem.
 std::string read_value(const ToolKey& key, const NamedValue& v, Translation& t) {
-    const std::string word = lower_case(v.value);
+    const std::string word = truth_word(lower_case(v.value), key.words);
     // "*qlora*": any word with it
     const auto fits = [&](const std::string& theirs) {
         const std::string_view inner =
@@ -187,6 +203,7 @@ struct Batch {
     std::string at;
     std::set<std::string> known;  // numbers that are stated, or have their first default
     long micro = 0, accumulation = 1, global = 0, nodes = 0, each = 0, gpus = 0;
+    long sequences = 1;  // of an example that micro and global count
 };
 
 // A folder with the model's config.json, a name in a hub, or one of a module
@@ -228,6 +245,33 @@ bool take_number(const ToolKey& key, const NamedValue* v, Batch& b, Translation&
     return true;
 }
 
+// An example of preferences has a chosen and a rejected answer, a sequence each.
+bool take_sequences(const ToolKey& key, const NamedValue* v, Batch& b, Translation& t) {
+    if (key.key != "sequences") return false;
+    const std::string number = v ? read_value(key, *v, t) : "";
+    if (number.empty() || number == "1") return true;
+    b.sequences = std::stol(number);
+    add_line(t.open,
+             "{} ({}): {}: an example is {} sequences, a chosen and a rejected answer, so batches "
+             "are {} times those of the file",
+             v->name, v->at, v->value, number, number);
+    return true;
+}
+
+bool take_adapters(const ToolKey& key, const NamedValue* v, AdapterTargets& targets,
+                   Translation& t) {
+    if (key.key != "adapters") return false;
+    if (!v) {
+        targets.add(key.otherwise);
+    } else if (key.as == "modules") {
+        targets.add_named(*v, t);
+    } else {
+        targets.add(read_value(key, *v, t));
+        targets.at = v->at;
+    }
+    return true;
+}
+
 void take_machine(const Batch& b, Translation& t, long& replicas) {
     const long each = b.each > 0   ? b.each
                       : b.gpus > 0 ? b.gpus / std::max(1L, b.nodes)
@@ -261,17 +305,18 @@ void take_batch(const Batch& b, Translation& t, long replicas) {
     if (b.micro > most / std::max(1L, b.accumulation) / std::max(1L, replicas))
         refuse("{}: found a step of {} x {} x {} sequences; expected at most 10^9", at, b.micro,
                b.accumulation, replicas);
-    if (b.micro > 0)
-        t.set("parallelism.micro_batch", b.micro, at);
+    const long micro = b.micro * b.sequences;
+    if (micro > 0)
+        t.set("parallelism.micro_batch", micro, at);
     else
         t.open.emplace_back("sequences of a micro-batch: not stated; use --set micro_batch=N");
     if (b.global > 0)
-        t.set("parallelism.global_batch", b.global, at);
-    else if (b.micro > 0 && replicas > 0)
-        t.set("parallelism.global_batch", b.micro * b.accumulation * replicas, at);
-    else if (b.micro > 0)
+        t.set("parallelism.global_batch", b.global * b.sequences, at);
+    else if (micro > 0 && replicas > 0)
+        t.set("parallelism.global_batch", micro * b.accumulation * replicas, at);
+    else if (micro > 0)
         add_line(t.open, "global batch: {} x replicas; set it with --set global_batch=N, or --gpus",
-                 b.micro * b.accumulation);
+                 micro * b.accumulation);
 }
 
 }  // namespace
@@ -349,6 +394,27 @@ void require_read(const Tool& tool, const std::string& at) {
                tool.refused);
 }
 
+void require_trains(const Tool& tool, Document& d) {
+    const auto is_stated = [&](const NamedValue& v, const std::vector<std::string>& names) {
+        return !v.null && lower_case(v.value) != "false" && lower_case(v.value) != "no" &&
+               std::ranges::any_of(names,
+                                   [&](const std::string& name) { return below(v.name, name); });
+    };
+    const auto first = [&](const std::string& names) -> const NamedValue* {
+        const auto all = words_of(names, "|");
+        const auto found =
+            std::ranges::find_if(d.values, [&](const NamedValue& v) { return is_stated(v, all); });
+        return found == d.values.end() ? nullptr : &*found;
+    };
+    for (const auto& [other, training] : tool.untrained)
+        if (const NamedValue* v = first(other); v && !first(training))
+            refuse(
+                "{}: {}: found {}, and {} is not on: {} trains nothing with this file; expected "
+                "one of a training",
+                v->at, v->name, v->value.empty() ? "it" : v->value,
+                joined(words_of(training, "|"), " or "), tool.name);
+}
+
 const Tool& tool_named(std::string_view id) {
     return *std::ranges::find(config_files().tools, id, &Tool::id);
 }
@@ -368,7 +434,7 @@ bool take_special(const ToolKey& key, const NamedValue* v, Translation& t) {
             t.framework = own;
     } else if (key.key == "open") {
         const std::string what = v ? read_value(key, *v, t) : key.otherwise;
-        if (!what.empty()) t.open.push_back(what);
+        if (!what.empty()) add_once(t.open, what);
     } else if (key.key == "ratio") {
         if (t.find("workload.hidden"))
             t.set("workload.ffn",
@@ -385,15 +451,19 @@ bool take_special(const ToolKey& key, const NamedValue* v, Translation& t) {
 
 void take_listed(const Tool& tool, Document& d, Translation& t, long replicas) {
     Batch batch;
+    AdapterTargets targets;
     for (const ToolKey& key : tool.keys) {
         const auto* v = stated(d, key);
-        if (take_number(key, v, batch, t) || take_special(key, v, t)) continue;
+        if (take_number(key, v, batch, t) || take_sequences(key, v, batch, t) ||
+            take_adapters(key, v, targets, t) || take_special(key, v, t))
+            continue;
         const std::string text = v ? read_value(key, *v, t) : "";
         if (!text.empty())
             t.set(key.key, text, v->at);
         else if (!key.otherwise.empty())
             t.take_default(key.key, key.otherwise);
     }
+    conclude(std::move(targets), t);
     const auto zero = first_with(t.settings, "parallelism.zero", &Setting::key);
     const bool hybrid = zero && zero->value == "hybrid";
     if (hybrid) zero->value = "3";
@@ -424,6 +494,7 @@ void set_aside(const Tool& tool, Document& d, Translation& t) {
 
 Translation translate_tool(const Tool& tool, Document d, long replicas) {
     require_read(tool, d.path);
+    require_trains(tool, d);
     Translation t{.path = d.path, .format = tool.name, .framework = tool.framework};
     take_listed(tool, d, t, replicas);
     if (!t.find("workload.layers") && !t.find("workload.preset"))

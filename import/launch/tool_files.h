@@ -12,9 +12,9 @@
 namespace stepcast {
 
 // One of `names` states `key`: a key of an experiment, or micro, accumulation, global, gpus, nodes,
-// gpus_per_node, model or ratio (of the inner width to the model's), without (what the forecast
-// lacks), open (a doubt: its words' or the default), framework (in place of the tool's), or what
-// trainer.cpp decides by.
+// gpus_per_node, sequences (of an example that a batch counts), model or ratio (of the inner width
+// to the model's), without (what the forecast lacks), open (a doubt: its words' or the default),
+// framework (in place of the tool's), or what trainer.cpp decides by.
 struct ToolKey {
     std::string key, as;  // as: count, flag, text or inverse (of a flag)
     // a name that ends in a dot stands for any name below it
@@ -37,6 +37,9 @@ struct Tool {
     std::string refused;
     // programs that are of the tool, and what the forecast of each is without
     std::vector<std::pair<std::string, std::string>> programs;
+    // names of which one is stated, and such without which, all off, the tool trains nothing then:
+    // "do_eval|do_predict=do_train"
+    std::vector<std::pair<std::string, std::string>> untrained;
     // a name and a word of it with which flags of adapters count, "" = not stated; none: always
     std::vector<std::pair<std::string, std::string>> adapters;
     std::vector<ToolKey> keys;
@@ -50,6 +53,8 @@ struct ConfigFiles {
     std::vector<std::string> quiet;
     // parts of a model's name, as presets write them
     std::vector<std::pair<std::string, std::string>> models;
+    // modules with adapters and the projections that they are; those of a model where none is named
+    std::vector<std::pair<std::string, std::string>> adapted, adapted_unnamed;
 };
 
 // Read once. Throws ConfigError with the position of what it does not expect.
@@ -64,6 +69,10 @@ const Tool& tool_named(std::string_view id);
 const Tool* tool_started(const std::vector<ShellArgument>& words);
 // Throws ConfigError if files and lines of the tool are not read.
 void require_read(const Tool& tool, const std::string& at);
+
+// Throws ConfigError if the document is of an evaluation, a conversion or answers, not of a
+// training.
+void require_trains(const Tool& tool, Document& document);
 
 // Takes what the data lists: values, defaults, batch and machine. `replicas`: those of the machine;
 // 0 = unknown.

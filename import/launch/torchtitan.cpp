@@ -384,6 +384,12 @@ void read_training(Document& d, Translation& t) {
         set_optimizer(t, *v);
     else
         t.take_default("workload.optimizer", "adam");
+    // 0.2.2, config/job_config.py: Optimizer.implementation
+    if (const auto* v = d.find("optimizer.implementation"); v && v->value != "fused") {
+        t.set("runtime.optimizer.fused", "false", v->at);
+        if (v->value != "foreach")
+            t.problem(*v, v->value + "; the forecast updates lists of weights, as foreach does");
+    }
 }
 
 }  // namespace

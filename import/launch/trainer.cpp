@@ -64,8 +64,9 @@ std::string name_of_program(const Arguments& all) {
 // accelerate puts what its file has in tables beside its flags, under the flags' names: of
 // fsdp_config, "version" is fsdp_version.
 void flatten_tables(Document& d) {
-    static constexpr std::array<std::pair<std::string_view, std::string_view>, 6> tables{
+    static constexpr std::array<std::pair<std::string_view, std::string_view>, 7> tables{
         {{"fsdp_config.", "fsdp_"},
+         {"model_init_kwargs.", ""},
          {"fp8_config.", "fp8_"},
          {"dynamo_config.", "dynamo_"},
          {"deepspeed_config.", ""},
@@ -152,9 +153,10 @@ Document launched_values(const ShellLaunch& launch, Translation& t) {
         put_below(program, {"configuration", split->text, split->at}, "", t);
         put_words_above({split + 1, all.end()}, program);
     }
-    if (const auto* file = program.find("fsdp_config");
-        file && (is_configuration(file->value) || is_json_itself(file->value)))
-        put_below(program, NamedValue(*file), "fsdp_config.", t);
+    for (const std::string table : {"fsdp_config", "accelerator_config", "model_init_kwargs"})
+        if (const auto* file = program.find(table);
+            file && (is_configuration(file->value) || is_json_itself(file->value)))
+            put_below(program, NamedValue(*file), table + ".", t);
     append(launcher.values, program.values);
     return launcher;
 }
@@ -257,6 +259,14 @@ void take_batch_below(Document& json, Document& d, Translation& t) {
     }
 }
 
+// DeepSpeed's AutoTP splits the model over as many ranks, which share a batch (accelerate 1.15,
+// accelerator.py: _prepare_deepspeed; transformers 5.24, trainer.py: get_tp_size).
+void take_tensor_ranks(Document& json, Document& d) {
+    if (const auto* ranks = json.find("tensor_parallel.autotp_size");
+        ranks && integer_in(*ranks) > 1)
+        d.add("parallelism_config_tp_size", ranks->value, ranks->at);
+}
+
 // A precision that the configuration has no section for is switched on there by the launch; one
 // that contradicts it stops (accelerate 1.15, utils/dataclasses.py: set_mixed_precision).
 void add_precision(Document& json, const Setting& mixed, Translation& t) {
@@ -276,6 +286,7 @@ void take_deepspeed(Document json, const Setting& mixed, const std::string& mode
     add_precision(json, mixed, t);
     fill_automatic(json, mixed.value, hidden_of(t, model));
     Translation own{.path = json.path, .format = "DeepSpeed"};
+    (void)json.find("tensor_parallel.autotp_size");  // take_tensor_ranks() has read it
     take_deepspeed_training(json, own, 0);
     leave_rest(json, own);
     std::erase_if(own.settings, [](const Setting& s) {
@@ -327,6 +338,20 @@ void decide_deepspeed(const Decisions& what, const std::vector<Document>& files,
 
 // ---- precision and shards
 
+// What a checkpoint is loaded in where nothing says it.
+void name_loaded(const Decisions& what, Translation& t) {
+    if (!what.loaded.at.empty() && !what.loaded.at.starts_with("default of ")) return;
+    if (what.loaded.value == "fp32")
+        return t.open.push_back("weights are taken as loaded in fp32, the tool's default");
+    add_line(t.open,
+             "weights are taken as loaded in {}, as in most checkpoints (transformers 5); where "
+             "they are fp32, as version 4 loads them unless told: {}",
+             what.loaded.value,
+             what.is_mixed() ? "--set runtime.autocast=true --set runtime.gradients.type=fp32 "
+                               "--set runtime.optimizer.master_weights=true"
+                             : "--set workload.dtype=fp32");
+}
+
 // FSDP keeps fp32 weights where the precision is mixed, whatever the model was loaded in
 // (accelerator.py, fsdp_utils.py), and gathers and reduces in the narrow type
 // (utils/dataclasses.py: set_mixed_precision).
@@ -348,6 +373,7 @@ void decide_fsdp(const Decisions& what, long each, Document& d, Translation& t) 
     conclude("runtime.optimizer.master_weights", truth(what.is_mixed()), what.mixed, t);
     if (what.is_mixed() && what.mixed.value != "fp8")
         conclude("runtime.gradients.type", what.mixed.value, what.mixed, t);
+    if (!what.is_mixed()) name_loaded(what, t);
     for (const char* name : {"fsdp_offload_params", "fsdp_cpu_offload"})
         if (const auto* host = d.on(name)) keep_on_host(*host, t);
 }
@@ -376,13 +402,7 @@ void decide_replicas(const Decisions& what, Document& d, Translation& t) {
     t.take(
         "runtime.gradients.bucket", d.find("ddp_bucket_cap_mb"),
         [](const NamedValue& v) { return std::to_string(count_in(v)) + " MiB"; }, "25 MiB");
-    if (what.loaded.at.empty() || what.loaded.at.starts_with("default of "))
-        add_line(t.open, "weights are taken as loaded in {}, {}", what.loaded.value,
-                 wide
-                     ? "the tool's default"
-                     : "as in most checkpoints (transformers 5); where they are fp32, as version 4 "
-                       "loads them unless told: --set runtime.autocast=true --set "
-                       "runtime.gradients.type=fp32 --set runtime.optimizer.master_weights=true");
+    name_loaded(what, t);
 }
 
 void decide(const Decisions& what, const std::vector<Document>& files, const std::string& model,
@@ -407,15 +427,6 @@ void take_groups(Document& d, Translation& t) {
         t.problem(
             *heads,
             "exchanges of heads (Ulysses) are not modelled; taken as a ring of keys and values");
-}
-
-// LoRA's matrices beside a feed-forward stand at all linear layers.
-void name_targets(Document& d) {
-    for (NamedValue& value : d.values)
-        for (const char* name : {"lora_target_modules", "lora_target"})
-            if (value.name == name &&
-                (has(value.value, "up_proj") || has(value.value, "down_proj")))
-                value.value = "all-linear";
 }
 
 // Whether the scales of four bits are packed again: bitsandbytes' bnb_4bit_use_double_quant, under
@@ -443,7 +454,8 @@ void keep_offloaded(Document& d, Translation& t) {
 void drop_adapters(const Tool& tool, Document& d, Translation& t) {
     const auto holds = [&](const auto& pair) {
         const auto* v = d.find(pair.first);
-        return pair.second == (v ? lower_case(v->value) : "");
+        const std::string word = v ? lower_case(v->value) : "";
+        return pair.second == (word == "yes" || word == "on" ? "true" : word);
     };
     if (tool.adapters.empty() || std::ranges::any_of(tool.adapters, holds)) return;
     for (NamedValue& value : d.values) {
@@ -474,19 +486,21 @@ void judge_rest(Document& d, Translation& t) {
 Translation read_values(const Tool& tool, Document d, Translation t, const TranslateOptions& o) {
     t.format = tool.name;
     t.framework = tool.framework;
+    require_trains(tool, d);
     flatten_tables(d);
     split_fsdp_words(d);
-    name_targets(d);
     drop_adapters(tool, d, t);
     const auto files = deepspeed_file(d, t);
-    for (Document json : files) take_batch_below(json, d, t);
+    for (Document json : files) {
+        take_batch_below(json, d, t);
+        take_tensor_ranks(json, d);
+    }
     if (const auto* flag = d.find("deepspeed"); flag && lower_case(flag->value) != "false")
         d.add("distributed_type", "DEEPSPEED", flag->at);
     take_listed(tool, d, t, o.replicas);
     const Decisions what{decided_by("mixed", "none", t), decided_by("loaded", "bf16", t),
                          decided_by("sharding", "", t), decided_by("stage", "", t)};
     decide(what, files, o.model, d, t);
-    if (t.count("workload.adapter_rank", 0) == 0) decided_by("workload.adapter_on", "", t);
     take_nested_scales(d, t);
     if (tool.id == "axolotl") keep_offloaded(d, t);
     take_groups(d, t);
@@ -564,6 +578,7 @@ Translation translate_trainer_launch(const ShellLaunch& launch, const std::strin
     if (const Tool* started = tool_started(behind_accelerate(launch.arguments));
         !has_defaults(tool))
         tool = has_defaults(started) ? started : script ? &trl : &tool_named("trainer");
+    if (tool == &trl && script) d.add("trl_script", program, launch.arguments.front().at);
     t = read_program(*tool, std::move(d), std::move(t), options);
     if (tool == &trl && script && !script->second.empty())
         add_line(t.problems, "{} ({}): the forecast is without {}", program,

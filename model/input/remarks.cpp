@@ -274,6 +274,20 @@ void add_lacks(const Experiment& e, Remarks& remarks) {
           fmt::format("runtime.experts.dispatch = {}", dispatch));
 }
 
+// A device of a maker or a generation that its peaks do not tell (generation.h).
+void add_unknown_device(const Experiment& e, Remarks& remarks) {
+    const Cluster& c = e.cluster;
+    const bool is_host = c.gpu.peaks[Dtype::fp16] == FlopsPerSecond(0) &&
+                         c.gpu.peaks[Dtype::bf16] == FlopsPerSecond(0);
+    if (!is_transformer(e) || is_host || c.overheads.context || capability(c.gpu) > 0) return;
+    add_line(remarks,
+             "cluster.overheads.context is not stated, and the peaks of {} tell no generation: its "
+             "memory is without a context and without buffers of communication, and nothing is "
+             "known of kernels that it lacks; of NVIDIA's devices cluster.gpu.peak.tf32, .fp8 and "
+             ".fp4 tell it",
+             c.gpu.name.empty() ? "the device" : c.gpu.name);
+}
+
 // The kernel that stands in for the framework's.
 void add_replaced_attention(const Experiment& e, Remarks& remarks) {
     // plain on every device
@@ -319,6 +333,7 @@ std::vector<std::string> remarks_on(const Experiment& e) {
     Remarks remarks;
     add_framework(e, remarks);
     add_lacks(e, remarks);
+    add_unknown_device(e, remarks);
     add_replaced_attention(e, remarks);
     add_odd_sizes(e, remarks);
     add_odd_machine(e, remarks);

@@ -193,6 +193,20 @@ constexpr Rule rules[] = {
             const auto [key, width] = undivided_width(s);
             return fmt::format("parallelism.tp: {} does not divide {} = {}", s.p.tp, key, width);
         }),
+    // Megatron-Core 0.16.1, transformer/transformer_config.py: "Bias in Moe is only supported when
+    // ETP==1", of the same layer of experts as below
+    hard(
+        SplitKey::tp, "",
+        [](const Split& s) {
+            return !s.can.experts_without_sequence && s.w.moe.experts > 0 && s.w.linear_bias &&
+                   s.p.tp > 1 && s.splits_experts;
+        },
+        [](const Split& s) {
+            return fmt::format(
+                "parallelism.tp: {}, but {} splits no experts with biases (workload.linear_bias); "
+                "expected 1, or runtime.experts.tensor_parallel = none",
+                s.p.tp, s.framework.name);
+        }),
     hard(
         SplitKey::tp, "tp does not divide workload.delta.key_heads",
         [](const Split& s) {

@@ -453,7 +453,8 @@ const std::vector<ToolFile> tool_files{
       {"parallelism.zero", "3"}}},
     {"axolotl",
      "base_model: NousResearch/Llama-2-7b-hf\nsequence_len: 700\nmicro_batch_size: "
-     "3\ngradient_checkpointing: true\nadapter: lora\nlora_r: 4\ndeepspeed: "
+     "3\ngradient_checkpointing: true\nadapter: lora\nlora_r: 4\nlora_target_linear: "
+     "true\ndeepspeed: "
      "deepspeed_configs/zero1.json\n",
      {{"workload.preset", "llama2-7b"},
       {"workload.seq", "700"},

@@ -67,6 +67,81 @@ TEST_CASE("torchtitan has as many shards as parts of a sequence, or a multiple")
                Contains("shard 2, no multiple of cp 4"));
 }
 
+// distributed/parallel_dims.py of 0.2.2: efsdp = dp_shard x cp x tp / (etp x ep). Of 8 replicas of
+// 2 ranks with whole experts that is 1 x 2 / 4 = 0 unsharded, 8 x 2 / 4 = 4 sharded; 2 experts'
+// ranks fit into tp alone.
+TEST_CASE("torchtitan's expert parallelism lies within its shards") {
+    Experiment e = read_unchecked_experiment(
+        "qwen3-30b-a3b", std::vector<Override>{{"cluster.preset", "dgx-h100"},
+                                               {"cluster.nodes", "2"},
+                                               {"framework.preset", "torchtitan"},
+                                               {"parallelism.dp", "8"},
+                                               {"parallelism.tp", "2"},
+                                               {"parallelism.ep", "4"},
+                                               {"parallelism.sequence_parallel", "true"},
+                                               {"parallelism.zero", "0"},
+                                               {"runtime.experts.tensor_parallel", "none"}});
+    CHECK_THAT(complaint([&] { emit(e, EmitFormat::torchtitan); }),
+               Contains("ep 4 over shards of 2 ranks"));
+    e.parallelism.ep = 2;
+    CHECK_NOTHROW(emit(e, EmitFormat::torchtitan));
+    e.parallelism.ep = 4;
+    e.parallelism.zero = 3;
+    CHECK_NOTHROW(emit(e, EmitFormat::torchtitan));
+}
+
+// megatron-bridge 0.6.2, training/config.py: runtime_config_update runs mixed_precision.setup(),
+// and bf16_mixed() has grad_reduce_in_fp32 = True. fp32 gradients need no word.
+TEST_CASE("16-bit gradients of Megatron-Bridge stand against its recipe of precision") {
+    Experiment e = read_unchecked_experiment(
+        "llama3-8b", std::vector<Override>{{"cluster.preset", "dgx-h100"},
+                                           {"framework.preset", "megatron-bridge"},
+                                           {"parallelism.dp", "8"},
+                                           {"runtime.gradients.type", "bf16"}});
+    const std::string recipe = "cfg.mixed_precision.grad_reduce_in_fp32 = False";
+    const std::string text = emit(e, EmitFormat::megatron_bridge).text;
+    CHECK_THAT(text, Contains(recipe));
+    e.runtime.gradients.type = GradientType::fp32;
+    CHECK_THAT(emit(e, EmitFormat::megatron_bridge).text, !Contains(recipe));
+    const TestFolder folder;
+    const auto open = [&](const std::string& yaml) {
+        return translate(folder.write("b.yaml", yaml), {.format = ForeignFormat::megatron_bridge})
+            .open;
+    };
+    const auto says = [](const std::vector<std::string>& lines) {
+        return std::ranges::any_of(lines, [](const std::string& line) {
+            return line.starts_with("ddp.grad_reduce_in_fp32 (");
+        });
+    };
+    CHECK(says(open(text)));
+    CHECK_FALSE(says(open(emit(e, EmitFormat::megatron_bridge).text)));
+}
+
+// Megatron-Core 0.16.1: TEGroupedMLP asserts not (add_bias_linear and bias_dropout_fusion), which
+// is on by default; TransformerConfig asserts expert_tensor_parallel_size 1 beside such biases.
+TEST_CASE("a script for gpt-oss switches off what Megatron refuses beside biases of experts") {
+    Experiment e = read_unchecked_experiment(
+        "gpt-oss-120b", std::vector<Override>{{"cluster.preset", "dgx-h100"},
+                                              {"framework.preset", "megatron-core"},
+                                              {"parallelism.dp", "4"},
+                                              {"parallelism.tp", "2"},
+                                              {"parallelism.ep", "8"},
+                                              {"parallelism.sequence_parallel", "true"}});
+    const std::string text = emit(e, EmitFormat::megatron).text;
+    CHECK_THAT(text, Contains("--no-bias-dropout-fusion") &&
+                         Contains("--expert-tensor-parallel-size 1\n"));
+    CHECK_THAT(emit(e, EmitFormat::megatron_bridge).text, Contains("bias_dropout_fusion: false"));
+    e.runtime.experts.tensor_parallel = ExpertSplit::all;
+    CHECK_THAT(complaint([&] { emit(e, EmitFormat::megatron); }),
+               Contains("experts with biases over tensor-parallel ranks"));
+    e.runtime.experts.tensor_parallel = ExpertSplit::none;
+    e.workload.moe.shared_experts = 1;
+    CHECK_THAT(complaint([&] { emit(e, EmitFormat::megatron); }),
+               Contains("shared experts with biases"));
+    e.workload.linear_bias = false;
+    CHECK_THAT(emit(e, EmitFormat::megatron).text, !Contains("bias-dropout"));
+}
+
 // Modules that the model lacks are not written: Megatron-Core refuses mla_up_proj without latent
 // attention (transformer_config.py). NeMo 1 and torchtitan have no such words.
 TEST_CASE("modules that run again are written where the tool has them") {

@@ -135,6 +135,9 @@ TEST_CASE("scripts have what Megatron-Core's configuration raises without") {
     std::vector<Override> sent = overlap;
     sent.push_back({"parallelism.ep", "8"});
     CHECK_THAT(text(with("mixtral-8x7b", sent)), Contains("--overlap-moe-expert-parallel-comm"));
-    CHECK_THROWS_WITH(text(with("gpt-oss-120b", two)), Contains("experts with biases"));
+    CHECK_THAT(text(with("gpt-oss-120b", two)), Contains("--expert-tensor-parallel-size 1"));
+    std::vector<Override> split = two;
+    split.push_back({"runtime.experts.tensor_parallel", "all"});
+    CHECK_THROWS_WITH(with("gpt-oss-120b", split), Contains("splits no experts with biases"));
     CHECK_THAT(text(with("gpt-oss-120b", whole)), Contains("--expert-tensor-parallel-size 1"));
 }

@@ -152,7 +152,7 @@ TEST_CASE("litgpt's programs have batches, recompute and shards of their own") {
     check_values(read(tuned + "lora_r: 4\ndevices: 4\n"), {{"parallelism.global_batch", "16"},
                                                            {"parallelism.micro_batch", "1"},
                                                            {"workload.adapter_rank", "4"},
-                                                           {"workload.adapter_on", ""},
+                                                           {"workload.adapter_on", "attention"},
                                                            {"parallelism.recompute", "full"},
                                                            {"parallelism.zero", "3"},
                                                            {"parallelism.shard", ""}});

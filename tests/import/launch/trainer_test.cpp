@@ -400,7 +400,7 @@ TEST_CASE("QLoRA's frozen weights in four bits are read from each tool") {
     const auto eight = read("base_model: " + model_line +
                             "\nsequence_len: 2048\nmicro_batch_size: 1\ndatasets: []\n"
                             "load_in_8bit: true\n");
-    CHECK_THAT(lines(eight.problems), Contains("load_in_8bit"));
+    CHECK(value(eight, "workload.frozen") == "int8");
 }
 
 // bitsandbytes' second packing under each tool's own name; beside nothing packed it says nothing.
@@ -684,4 +684,255 @@ TEST_CASE("what installs packages is no launch") {
     const auto t = at.read("pip install --upgrade trl accelerate\ntrl sft" + model);
     CHECK(t.format == "TRL");
     CHECK_THAT(lines(t.open), !Contains("training commands"));
+}
+
+// finetuning_args.py: stage. TRL's DataCollatorForPreference and LLaMA-Factory's
+// PairwiseDataCollatorWithPadding make 2n sequences of n examples; KTO's examples are one each. 3
+// examples, 4 micro-batches, 8 GPUs: 6 sequences, 6 x 4 x 8 = 192.
+TEST_CASE("an example of preferences is two sequences, and the reference's forward is named") {
+    const Launch at;
+    const auto factory = [&](const std::string& stage) {
+        at.folder.write("p.yaml",
+                        "model_name_or_path: meta-llama/Llama-3.1-8B\nfinetuning_type: lora\n"
+                        "do_train: true\ncutoff_len: 512\nper_device_train_batch_size: 3\n"
+                        "gradient_accumulation_steps: 4\nstage: " +
+                            stage + "\n");
+        return at.read("FORCE_TORCHRUN=1 NPROC_PER_NODE=8 llamafactory-cli train p.yaml");
+    };
+    for (const char* pairs : {"dpo", "rm"})
+        check_values(factory(pairs),
+                     {{"parallelism.micro_batch", "6"}, {"parallelism.global_batch", "192"}});
+    for (const char* single : {"sft", "kto"})
+        check_values(factory(single),
+                     {{"parallelism.micro_batch", "3"}, {"parallelism.global_batch", "96"}});
+    CHECK_THAT(lines(factory("dpo").open), Contains("stage (") && Contains("2 sequences"));
+    CHECK_THAT(lines(factory("dpo").problems), Contains("the forward of the reference model"));
+    CHECK(factory("sft").problems.empty());
+    const std::string batch = model + " --per_device_train_batch_size 3";
+    for (const auto& [program, micro] :
+         {std::pair("trl dpo", "6"), {"trl reward", "6"}, {"trl kto", "3"}, {"trl sft", "3"}}) {
+        CAPTURE(program);
+        CHECK(value(at.read(program + batch), "parallelism.micro_batch") == micro);
+    }
+    const auto axolotl = [&](const std::string& rl) {
+        return value(translate(at.folder.write("a.yml",
+                                               "base_model: meta-llama/Llama-3.1-8B\n"
+                                               "sequence_len: 512\nmicro_batch_size: 3\n"
+                                               "datasets: []\n" +
+                                                   rl),
+                               {}),
+                     "parallelism.micro_batch");
+    };
+    CHECK(axolotl("rl: dpo\n") == "6");
+    CHECK(axolotl("rl: kto\n") == "3");
+    CHECK(axolotl("") == "3");
+}
+
+// train/sft/workflow.py trains if do_train is on, evaluates if do_eval or do_predict is; tuner.py's
+// export_model merges adapters.
+TEST_CASE("files and commands of evaluations, answers and conversions are no training") {
+    const Launch at;
+    const auto refused = [&](const std::string& rest) {
+        return complaint([&] {
+            translate(at.folder.write("e.yaml",
+                                      "model_name_or_path: meta-llama/Llama-3.1-8B\n"
+                                      "template: llama3\n" +
+                                          rest),
+                      {});
+        });
+    };
+    CHECK_THAT(refused("stage: sft\ndo_predict: true\n"),
+               Contains("e.yaml:4: do_predict: found true, and do_train is not on: LLaMA-Factory "
+                        "trains nothing with this file"));
+    CHECK_THAT(refused("do_eval: true\ndo_train: false\n"), Contains("do_eval: found true"));
+    CHECK_THAT(refused("export_dir: out\n"), Contains("export_dir: found out"));
+    CHECK_THAT(refused("infer_backend: huggingface\n"), Contains("infer_backend"));
+    CHECK(refused("stage: sft\ndo_predict: true\ndo_train: true\n").empty());
+    CHECK(refused("stage: sft\ndo_predict: false\n").empty());
+    at.folder.write("a.yml", "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 512\n");
+    for (const char* line :
+         {"llamafactory-cli export e.yaml", "llamafactory-cli chat e.yaml",
+          "axolotl inference a.yml", "axolotl merge-lora a.yml",
+          "accelerate launch -m axolotl.cli.inference a.yml", "tune run eleuther_eval --config e"})
+        CHECK_THAT(complaint([&] { at.read(line); }), Contains("a command that trains nothing"));
+    const auto tune = [&](const std::string& rest) {
+        return complaint([&] {
+            translate(at.folder.write("t.yaml",
+                                      "model:\n  _component_: torchtune.models.llama3.llama3_8b\n"
+                                      "batch_size: 8\ntokenizer:\n  _component_: x\n" +
+                                          rest),
+                      {});
+        });
+    };
+    const std::string optimizer = "optimizer:\n  _component_: torch.optim.AdamW\n";
+    CHECK_THAT(tune("tasks: [truthfulqa_mc2]\n"), Contains("t.yaml:6: tasks: found"));
+    CHECK_THAT(tune("prompt:\n  user: Tell me a joke.\n"), Contains("prompt.user"));
+    CHECK_THAT(tune("quantizer:\n  _component_: x\n"), Contains("torchtune trains nothing"));
+    CHECK(tune("quantizer:\n  _component_: x\n" + optimizer).empty());
+    CHECK(tune(optimizer).empty());
+}
+
+// DeepSpeed's AutoTP over 4 of 16 ranks leaves 4 replicas: 2 x 3 x 4 = 24 sequences (transformers
+// 5.24, trainer.py: get_tp_size; accelerate 1.15, accelerator.py).
+TEST_CASE("AutoTP of a DeepSpeed file splits the model also below the Trainer") {
+    const Launch at;
+    const auto with = [&](const std::string& ranks) {
+        at.folder.write("ds.json",
+                        R"({"train_micro_batch_size_per_gpu": "auto", "bf16": {"enabled": true},
+                            "zero_optimization": {"stage": 1}, "tensor_parallel": {"autotp_size": )" +
+                            ranks + "}}");
+        return at.read("deepspeed --num_gpus 8 --num_nodes 2 train.py --deepspeed ds.json --bf16" +
+                       model + " --per_device_train_batch_size 2 --gradient_accumulation_steps 3");
+    };
+    check_values(
+        with("4"),
+        {{"parallelism.tp", "4"}, {"parallelism.dp", "4"}, {"parallelism.global_batch", "24"}});
+    CHECK(with("4").problems.empty());
+    for (const char* off : {"0", "1"})
+        check_values(with(off), {{"parallelism.dp", "16"}, {"parallelism.global_batch", "96"}});
+}
+
+// peft 0.21.2: target_modules are ends of module names; without any, constants.py has queries and
+// values for Llama, the fused projection for GPT-NeoX, and nothing for Qwen3-MoE, where PEFT stops.
+TEST_CASE("target_modules say which projections have adapters") {
+    const Launch at;
+    const auto trl = [&](const std::string& targets, const std::string& of = model) {
+        return at.read("trl sft --use_peft --lora_r 8" + of + targets);
+    };
+    const auto on = [](const Translation& t) { return value(t, "workload.adapter_on"); };
+    const auto whole = trl(" --lora_target_modules q_proj k_proj v_proj o_proj");
+    CHECK(on(whole) == "attention");
+    CHECK(whole.problems.empty());
+    const auto some = trl(" --lora_target_modules q_proj v_proj");
+    CHECK(on(some) == "attention");
+    CHECK_THAT(lines(some.problems), Contains("beside query, value alone; the forecast has them "
+                                              "beside attention's four projections"));
+    for (const char* all :
+         {" --lora_target_modules all-linear",
+          " --lora_target_modules q_proj k_proj v_proj o_proj gate_proj up_proj down_proj",
+          " --lora_target_modules "
+          "'.*\\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)$'",
+          " --lora_target_modules self_attn.q_proj self_attn.k_proj self_attn.v_proj "
+          "self_attn.o_proj mlp.gate_proj mlp.up_proj mlp.down_proj"}) {
+        CAPTURE(all);
+        CHECK(on(trl(all)) == "linear");
+        CHECK(trl(all).problems.empty());
+    }
+    CHECK_THAT(lines(trl(" --lora_target_modules o_proj lm_head").problems),
+               Contains("lm_head: adapters there"));
+    CHECK_THAT(lines(trl(" --lora_target_modules model.layers.3.self_attn.q_proj").problems),
+               Contains("layers.3") && Contains("some layers alone"));
+    CHECK_THAT(lines(trl("").problems), Contains("beside query, value alone"));
+    at.folder.write("config.json",
+                    R"({"model_type": "gpt_neox", "num_hidden_layers": 2, "hidden_size": 64,
+                        "num_attention_heads": 4, "intermediate_size": 256, "vocab_size": 100})");
+    const auto neox = trl("", " --model_name_or_path " + at.folder.path());
+    CHECK_THAT(lines(neox.problems), Contains("beside query, key, value alone"));
+    const auto stops = trl("", " --model_name_or_path Qwen/Qwen3-30B-A3B");
+    CHECK_THAT(lines(stops.problems), Contains("PEFT knows none for qwen3-30b"));
+    // transformers_weight_conversion.py: experts' stacked matrices get adapters, too
+    const auto experts =
+        trl(" --lora_target_modules all-linear", " --model_name_or_path Qwen/Qwen3-30B-A3B");
+    CHECK_THAT(lines(experts.problems), Contains("stacked matrices of experts"));
+    CHECK_THAT(
+        lines(
+            trl(" --lora_target_modules all-linear --lora_modules_to_save embed_tokens").problems),
+        Contains("lora_modules_to_save"));
+    CHECK(on(at.read("trl sft" + model)).empty());
+    // axolotl adds all linear layers where lora_target_linear is on, and nothing where it is off
+    const auto axolotl = [&](const std::string& more) {
+        return translate(at.folder.write("a.yml",
+                                         "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 64\n"
+                                         "micro_batch_size: 1\ndatasets: []\nadapter: lora\n"
+                                         "lora_r: 8\n" +
+                                             more),
+                         {});
+    };
+    const std::string seven =
+        "lora_target_modules: [q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj]\n";
+    CHECK(on(axolotl(seven + "lora_target_linear: false\n")) == "linear");
+    CHECK(on(axolotl("lora_target_linear: true\n")) == "linear");
+    CHECK(axolotl("lora_target_linear: true\n").problems.empty());
+    CHECK_THAT(lines(axolotl("").problems), Contains("no projection is named"));
+}
+
+// training_args.py: accelerator_config; TRL: model_init_kwargs. Both are JSON on a line.
+TEST_CASE("JSON on the line is read below its flag") {
+    const Launch at;
+    const std::string run = "torchrun --nproc_per_node 8 train.py" + model;
+    CHECK_THAT(lines(at.read(run + " --accelerator_config '{\"split_batches\": true}'").problems),
+               Contains("split_batches") && Contains("each rank gets its share"));
+    CHECK(at.read(run + " --accelerator_config '{\"split_batches\": false}'").problems.empty());
+    CHECK(value(at.read("trl sft" + model +
+                        " --model_init_kwargs '{\"attn_implementation\": \"eager\"}'"),
+                "runtime.attention") == "plain");
+}
+
+// Files of TRL's programs stand alone, too: model_config.py has use_peft and lora_r 16; DPO, KTO
+// and GRPO have beta.
+TEST_CASE("a file of TRL's says whether it trains adapters, in how many bits, and on preferences") {
+    const Launch at;
+    const auto told = [&](const std::string& more) {
+        return translate(at.folder.write("recipe.yaml",
+                                         "model_name_or_path: mistralai/Mistral-7B-v0.1\n"
+                                         "bf16: true\nmax_length: 2048\n"
+                                         "per_device_train_batch_size: 8\n" +
+                                             more),
+                         {});
+    };
+    const std::string rank = "workload.adapter_rank";
+    CHECK(value(told(""), rank).empty());
+    CHECK(value(told("use_peft: false\nlora_r: 32\n"), rank).empty());
+    CHECK(value(told("use_peft: true\nlora_r: 32\n"), rank) == "32");
+    CHECK(value(told("use_peft: true\n"), rank) == "16");
+    CHECK(value(told("use_peft: yes\nlora_r: 32\n"), rank) == "32");
+    CHECK(value(told("lora_r: 32\n"), rank) == "32");
+    const auto frozen = [&](const std::string& bits) {
+        return value(told("use_peft: true\n" + bits), "workload.frozen");
+    };
+    CHECK(frozen("load_in_4bit: true\n") == "nf4");
+    CHECK(frozen("load_in_8bit: true\n") == "int8");
+    CHECK(frozen("load_in_4bit: false\nload_in_8bit: false\n") == "stored");
+    CHECK(told("").problems.empty());
+    for (const char* more : {"beta: 0.01\n", "num_labels: 1\n", "num_generations: 8\n"})
+        CHECK_THAT(lines(told(more).problems), Contains("the forecast is without"));
+    CHECK(told("beta: 0.0\n").problems.empty());
+    CHECK(value(told("use_flash_attention_2: true\n"), "runtime.attention") == "flash2");
+    CHECK_THAT(lines(told("packing: false\n").open), Contains("sequences: all of the stated"));
+    CHECK_THAT(lines(told("packing: true\n").open), !Contains("sequences: all of the stated"));
+}
+
+// PyYAML reads yes, no, on and off as truth values; accelerate's mixed_precision has a word "no".
+TEST_CASE("truth values of YAML 1.1 are those") {
+    const Launch at;
+    const auto precision = [&](const std::string& line) {
+        return value(translate(at.folder.write("a.yml",
+                                               "base_model: meta-llama/Llama-3.1-8B\n"
+                                               "sequence_len: 64\nmicro_batch_size: 1\n"
+                                               "datasets: []\n" +
+                                                   line),
+                               {}),
+                     "workload.dtype");
+    };
+    for (const char* on : {"true", "yes", "on", "True"})
+        CHECK(precision("bf16: " + std::string(on) + "\n") == "bf16");
+    for (const char* off : {"false", "no", "off", "No"})
+        CHECK(precision("bf16: " + std::string(off) + "\n") == "fp32");
+    const auto recompute = [&](const std::string& word) {
+        return value(translate(at.folder.write("a.yml",
+                                               "base_model: meta-llama/Llama-3.1-8B\n"
+                                               "sequence_len: 64\nmicro_batch_size: 1\n"
+                                               "datasets: []\ngradient_checkpointing: " +
+                                                   word + "\n"),
+                               {}),
+                     "parallelism.recompute");
+    };
+    CHECK(recompute("on") == "full");
+    CHECK(recompute("off") == "none");
+    const auto mixed = translate(at.folder.write("acc.yaml",
+                                                 "compute_environment: LOCAL_MACHINE\n"
+                                                 "distributed_type: MULTI_GPU\n"
+                                                 "num_processes: 8\nmixed_precision: 'no'\n"),
+                                 {});
+    CHECK(mixed.problems.empty());
 }

@@ -609,8 +609,8 @@ TEST_CASE("copies of one rank each are no shards") {
     check_values(translate(mics, {}), {{"parallelism.zero", "0"}, {"parallelism.shard", ""}});
 }
 
-// NeMo's adapter_dim is 32 by default; its adapters are next to queries, keys and values, those of
-// the forecast next to attention's results too, which target_modules may say.
+// NeMo's adapter_dim is 32 by default; its adapters are next to queries, keys and values unless
+// target_modules says another place.
 TEST_CASE("LoRA of NeMo trains adapters, other schemes are refused by name") {
     const TestFolder folder;
     const auto with = [&](const std::string& peft) {
@@ -635,8 +635,10 @@ TEST_CASE("LoRA of NeMo trains adapters, other schemes are refused by name") {
     CHECK_THAT(lines(narrow.ignored), !Contains("peft"));
     const auto usual = with("  peft:\n    peft_scheme: \"lora\"\n");
     CHECK(value(usual, "workload.adapter_rank") == "32");
-    CHECK_THAT(lines(usual.problems), Contains("adapters of [attention_qkv]"));
-    CHECK(value(usual, "workload.adapter_on").empty());
+    CHECK_THAT(lines(usual.problems),
+               Contains("adapters stand beside query, key, value alone; the forecast has them "
+                        "beside attention's four"));
+    CHECK(value(usual, "workload.adapter_on") == "attention");
     const auto all =
         with("  peft:\n    peft_scheme: lora\n    lora_tuning:\n      target_modules: [all]\n");
     CHECK(value(all, "workload.adapter_on") == "linear");

@@ -303,3 +303,152 @@ TEST_CASE("a layout with a chunk for multi-token prediction alone can be forecas
     CHECK(value(with_loss, "parallelism.stage_layers") == "[2, 2, 2, 1]");
     CHECK(with_loss.problems.empty());
 }
+
+// deepspeed 0.19.8: precision_config.py takes the section's old name where there is no new one;
+// stated off, or beside the new name, it says nothing.
+TEST_CASE("DeepSpeed's section bfloat16 is bf16, and what changes precision beside it is named") {
+    const std::string micro = R"("train_micro_batch_size_per_gpu": 1, )";
+    const auto dtype = [&](const std::string& fields) {
+        return value(deepspeed(micro + fields), "workload.dtype");
+    };
+    CHECK(dtype(R"("bfloat16": {"enabled": true})") == "bf16");
+    CHECK(dtype(R"("bfloat16": {"enabled": false})") == "fp32");
+    CHECK(dtype(R"("bfloat16": {"enabled": true}, "bf16": {"enabled": false})") == "fp32");
+    const std::string bf16 = micro + R"("bf16": {"enabled": true}, )";
+    CHECK(deepspeed(bf16 + R"("steps_per_print": 10)").problems.empty());
+    for (const char* section :
+         {R"("amp": {"enabled": true})", R"("torch_autocast": {"enabled": true})",
+          R"("progressive_layer_drop": {"enabled": true})",
+          R"("sparse_attention": {"mode": "fixed"})", R"("elasticity": {"enabled": true})",
+          R"("curriculum_learning": {"enabled": true})",
+          R"("compression_training": {"layer_reduction": {"enabled": true}})",
+          R"("data_efficiency": {"data_routing": {"random_ltd": {"enabled": true}}})",
+          R"("fp16": {"fp16_master_weights_and_grads": true})"}) {
+        CAPTURE(section);
+        CHECK(deepspeed(bf16 + section).problems.size() == 1);
+        std::string off = section;
+        if (const auto at = off.find("true"); at != std::string::npos) {
+            off.replace(at, 4, "false");
+            CHECK(deepspeed(bf16 + off).problems.empty());
+        }
+    }
+    CHECK_THAT(
+        lines(deepspeed(micro + R"("bf16": {"enabled": true, "bf16_optimizer_states": true})")
+                  .problems),
+        Contains("bf16.bf16_optimizer_states") && Contains("fp32 masters and moments"));
+    const TestFolder folder;
+    const auto zenflow = translate(
+        folder.write("ds.json", R"({"train_micro_batch_size_per_gpu": 1, "zero_optimization":
+                                    {"stage": 2, "zenflow": {"topk_ratio": 0.1}}})"),
+        {});
+    CHECK_THAT(lines(zenflow.problems), Contains("zenflow.topk_ratio"));
+}
+
+// Each line states what a dense, fully trained model of equal layers on GPUs has not.
+TEST_CASE("experts, adapters, other layers and other devices of YAML files are named") {
+    const TestFolder folder;
+    const auto told = [&](const std::string& text) {
+        return translate(folder.write("r.yaml", text), {});
+    };
+    const std::string nanotron =
+        "parallelism:\n  dp: 2\n  tp: 1\n  pp: 1\ntokens:\n  sequence_length: 64\n  "
+        "micro_batch_size: 1\n  batch_accumulation_per_replica: 1\nmodel:\n  model_config:\n"
+        "    num_hidden_layers: 2\n    hidden_size: 64\n    intermediate_size: 128\n"
+        "    num_attention_heads: 4\n    vocab_size: 100\n    rms_norm_eps: 1.0e-05\n";
+    CHECK(told(nanotron).problems.empty());
+    for (const char* more : {"    moe_config:\n      num_experts: 8\n", "    moe_num_experts: 8\n",
+                             "    is_starcoder2_config: true\n", "    sliding_window_size: 32\n"}) {
+        CAPTURE(more);
+        CHECK_THAT(lines(told(nanotron + more).problems), Contains("the forecast is without"));
+    }
+    CHECK(value(told(nanotron + "optimizer:\n  optimizer_factory:\n    name: sgd\n"),
+                "workload.optimizer") == "sgd");
+    const std::string foundry =
+        "max_seq_len: 64\nglobal_train_batch_size: 8\ndevice_train_microbatch_size: 1\nmodel:\n"
+        "  name: hf_causal_lm\n  pretrained_model_name_or_path: meta-llama/Llama-2-7b-hf\n";
+    CHECK(value(told(foundry), "workload.adapter_rank").empty());
+    check_values(told(foundry + "  peft_config:\n    peft_type: LORA\n    r: 4\n    "
+                                "target_modules: [q_proj, k_proj, v_proj, o_proj]\n"),
+                 {{"workload.adapter_rank", "4"}, {"workload.adapter_on", "attention"}});
+    check_values(told(foundry + "  peft_config:\n    peft_type: LORA\n    target_modules: "
+                                "all-linear\n"),
+                 {{"workload.adapter_rank", "8"}, {"workload.adapter_on", "linear"}});
+    CHECK_THAT(lines(told(foundry + "  block_overrides:\n    overrides:\n      x:\n        "
+                                    "attn_config: 1\n")
+                         .problems),
+               Contains("blocks of several kinds"));
+    const std::string accelerate =
+        "compute_environment: LOCAL_MACHINE\nnum_processes: 8\ndistributed_type: ";
+    CHECK(told(accelerate + "MULTI_GPU\n").problems.empty());
+    for (const char* other : {"MULTI_CPU\n", "XLA\n", "MULTI_GPU\nuse_cpu: true\n"})
+        CHECK_THAT(lines(told(accelerate + other).problems), Contains("the forecast is of GPUs"));
+    // utils/dataclasses.py: MegatronLMPlugin.recompute_activations
+    CHECK(value(told(accelerate + "MEGATRON_LM\nmegatron_lm_config:\n  "
+                                  "megatron_lm_recompute_activations: true\n"),
+                "parallelism.recompute") == "selective");
+}
+
+// config/job_config.py of 0.2.2: fused unless told.
+TEST_CASE("torchtitan's optimizer kernels, masks of documents and replica groups are not lost") {
+    const auto kernels = [](const std::string& name) {
+        return torchtitan("", "[optimizer]\nimplementation = \"" + name + "\"");
+    };
+    CHECK(value(kernels("fused"), "runtime.optimizer.fused").empty());
+    CHECK(value(kernels("foreach"), "runtime.optimizer.fused") == "false");
+    CHECK(kernels("foreach").problems.empty());
+    CHECK_THAT(lines(kernels("for-loop").problems),
+               Contains("for-loop; the forecast updates lists"));
+    CHECK_THAT(
+        lines(torchtitan("use_flex_attn = true\nattn_mask_type = \"block_causal\"").problems),
+        Contains("use_flex_attn") && Contains("attn_mask_type"));
+    CHECK(torchtitan("use_flex_attn = false\nattn_mask_type = \"causal\"").problems.empty());
+    CHECK_THAT(lines(torchtitan("", "[fault_tolerance]\nenable = true").problems),
+               Contains("fault_tolerance.enable"));
+}
+
+TEST_CASE("optimizers of litgpt, and windows and preferences of GPT-NeoX, are read or named") {
+    const TestFolder folder;
+    const auto told = [&](const std::string& text) {
+        return translate(folder.write("r.yaml", text), {});
+    };
+    const std::string litgpt =
+        "model_name: pythia-1b\nprecision: bf16-mixed\ndevices: 8\ntrain:\n  micro_batch_size: 4\n"
+        "  global_batch_size: 32\n";
+    const auto optimizer = [&](const std::string& more) {
+        return value(told(litgpt + more), "workload.optimizer");
+    };
+    CHECK(optimizer("optimizer: AdamW\n") == "adam");
+    CHECK(optimizer("optimizer:\n  class_path: torch.optim.SGD\n") == "sgd");
+    CHECK(optimizer("optimizer: bitsandbytes.optim.AdamW8bit\n") == "adam8bit");
+    CHECK_THAT(lines(told(litgpt + "optimizer:\n  class_path: x.Lion\n").problems),
+               Contains("Lion"));
+    const std::string neox =
+        "num_layers: 2\nhidden_size: 64\nnum_attention_heads: 4\nseq_length: 32\n"
+        "pipe_parallel_size: 1\nmodel_parallel_size: 1\ntrain_micro_batch_size_per_gpu: 1\n";
+    CHECK(told(neox + "train_impl: normal\n").problems.empty());
+    for (const char* more : {"train_impl: dpo\n", "train_impl: kto\n", "sliding_window_width: 8\n"})
+        CHECK_THAT(lines(told(neox + more).problems), Contains("the forecast is without"));
+}
+
+// srun's options count above the directives: 2 nodes of 4 tasks, not 4 of 8 (srun(1): -N, -n,
+// --ntasks-per-node); without any the directives do.
+TEST_CASE("short options of srun on the launch line are the machine") {
+    const TestFolder folder;
+    const auto told = [&](const std::string& srun) {
+        return translate(
+            folder.write("run.sh",
+                         "#!/bin/bash\n#SBATCH --nodes=4\n#SBATCH --ntasks-per-node=8\n" + srun +
+                             " python pretrain_gpt.py --num-layers 2 --hidden-size 64 "
+                             "--num-attention-heads 4 --seq-length 16 --max-position-embeddings 16 "
+                             "--micro-batch-size 1 --global-batch-size 64 --vocab-size 100\n"),
+            {});
+    };
+    const auto check = [&](const std::string& srun, const char* nodes, const char* each) {
+        CAPTURE(srun);
+        check_values(told(srun), {{"cluster.nodes", nodes}, {"cluster.gpus_per_node", each}});
+    };
+    check("srun", "4", "8");
+    check("srun -N 2 --ntasks-per-node=4", "2", "4");
+    check("srun -N2 -n 8", "2", "4");
+    check("srun -N 2 -u", "2", "8");
+}

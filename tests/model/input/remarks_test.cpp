@@ -81,6 +81,24 @@ TEST_CASE("a key whose feature is off is named with the feature") {
         CHECK(says(remarks_on(lone), key));
 }
 
+// A device of 64 GB with bf16 alone has no capability, so process_memory() is nothing. tf32 makes
+// it Ampere's; a stated context is one.
+TEST_CASE("a device whose generation is not known has no context, which is said") {
+    Experiment e = plain_gpt();
+    e.cluster.gpu.name = "X100";
+    e.cluster.gpu.memory = Bytes(64e9);
+    e.cluster.gpu.peaks = {};
+    e.cluster.gpu.peaks[Dtype::fp16] = e.cluster.gpu.peaks[Dtype::bf16] = FlopsPerSecond(1e14);
+    e.cluster.overheads.context = {};
+    const std::string words =
+        "cluster.overheads.context is not stated, and the peaks of X100 tell no generation";
+    CHECK(says(remarks_on(e), words));
+    CHECK_FALSE(says(remarks_on(with(e, {{"cluster.gpu.peak.tf32", "50 TFLOP/s"}})), words));
+    CHECK_FALSE(says(remarks_on(with(e, {{"cluster.overheads.context", "1 GiB"}})), words));
+    e.cluster.gpu.peaks[Dtype::fp16] = e.cluster.gpu.peaks[Dtype::bf16] = FlopsPerSecond(0);
+    CHECK_FALSE(says(remarks_on(e), words));  // a host
+}
+
 // A layer of experts has no attention, no vocabulary and no gradients; a multi-layer perceptron no
 // experts either.
 TEST_CASE("a key that a step of this kind does not read is named with the kind") {

@@ -1,8 +1,10 @@
 #include <catch2/catch.hpp>
 
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/input/check_experiment.h"
 #include "model/input/split_rules.h"
+#include "tests/model/files.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;
@@ -237,6 +239,40 @@ TEST_CASE("of splits that do the same one is legal") {
     CHECK(once(SplitKey::zero, [](Experiment&, Parallelism& p) { p.zero = 1, p.cp = 2; }) == legal);
 }
 
+// Megatron-Core 0.16.1, transformer_config.py: biases of experts only where
+// expert_tensor_parallel_size is 1. Its framework keeps such experts whole unless told, so that
+// gpt-oss runs over tp.
+TEST_CASE("experts with biases are not split over tensor-parallel ranks where Megatron has them") {
+    const auto refused = [](int tp, bool bias, bool can, ExpertSplit split) {
+        Experiment e = on_eight_ranks();
+        e.framework.name = "trainer";
+        e.framework.can.experts_without_sequence = can;
+        e.workload.moe.experts = 4;
+        e.workload.linear_bias = bias;
+        e.runtime.experts.tensor_parallel = split;
+        e.parallelism.tp = tp;
+        e.parallelism.dp = 8 / tp;
+        e.parallelism.sequence_parallel = tp > 1;
+        const std::string said = complaint([&] { check_experiment(e); });
+        const bool broken =
+            SplitRules(e, false).broken_by(SplitKey::tp, e.parallelism) == rule::framework;
+        CHECK(broken == said.starts_with("parallelism.tp: 2, but trainer splits no experts with"));
+        return broken;
+    };
+    CHECK(refused(2, true, false, ExpertSplit::all));
+    CHECK_FALSE(refused(2, true, false, ExpertSplit::none));
+    CHECK_FALSE(refused(2, false, false, ExpertSplit::all));
+    CHECK_FALSE(refused(1, true, false, ExpertSplit::all));
+    CHECK_FALSE(refused(2, true, true, ExpertSplit::all));
+    for (const auto& [model, split] :
+         {std::pair{"gpt-oss-120b", ExpertSplit::none}, {"mixtral-8x7b", ExpertSplit::wide}}) {
+        const Experiment e = read_unchecked_experiment(
+            model, std::vector<Override>{{"cluster.preset", "dgx-h100"},
+                                         {"framework.preset", "megatron-core"}});
+        CHECK(e.runtime.experts.tensor_parallel == split);
+    }
+}
+
 // It raises at its start, so every verb refuses it, not only sweeps that want each effect once.
 TEST_CASE(
     "experts over tensor-parallel ranks need sequence parallelism where the framework says so") {
@@ -244,6 +280,7 @@ TEST_CASE(
         Experiment e = on_eight_ranks();
         e.framework.name = "trainer";
         e.framework.can.experts_without_sequence = can;
+        e.workload.linear_bias = false;
         e.workload.moe.experts = experts;
         e.parallelism.tp = tp;
         e.parallelism.dp = 8 / tp;

@@ -1,0 +1,154 @@
+#include "import/launch/adapter_targets.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "import/launch/json_text.h"
+#include "import/launch/tool_files.h"
+#include "measured/read.h"
+#include "model/base/joined.h"
+#include "model/base/lines.h"
+#include "model/base/lists.h"
+#include "model/base/plain_text.h"
+#include "model/base/whole_files.h"
+#include "model/experiment.h"
+
+namespace stepcast {
+namespace {
+
+bool is_number(const std::string& word) {
+    return !word.empty() && std::ranges::all_of(word, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// PEFT compares the end of a module's name, so "self_attn.q_proj" is q_proj below self_attn.
+const std::string* ours_of(std::string name) {
+    for (;;) {
+        const auto& all = config_files().adapted;
+        if (const auto found =
+                std::ranges::find(all, name, &std::pair<std::string, std::string>::first);
+            found != all.end())
+            return &found->second;
+        const auto dot = name.find('.');
+        if (dot == std::string::npos || is_number(name.substr(0, dot))) return nullptr;
+        name.erase(0, dot + 1);
+    }
+}
+
+// The words of a regular expression stand for themselves.
+std::vector<std::string> names_in(const std::string& item) {
+    constexpr std::string_view signs = "()|\\*^$?+:!";
+    return item.find_first_of(signs) == std::string::npos
+               ? std::vector{item}
+               : words_of(item, std::string(signs) + ".");
+}
+
+// A file's type, else the preset's name; "" if no model is named.
+std::string name_of_model(const Translation& t) {
+    const auto* stated = t.find("workload.preset");
+    if (!stated) return "";
+    if (!stated->value.ends_with(".json")) return stated->value;
+    Document d = read_json_or_yaml(plain_utf8(read_text(stated->value, "a model's config.json")),
+                                   stated->value);
+    return d.text("model_type");
+}
+
+bool has_expert_layers(const Translation& t) {
+    const auto* stated = t.find("workload.preset");
+    if (!stated) return t.count("workload.moe.experts", 0) > 0;
+    Experiment named;
+    set_key(named, {"workload.preset", stated->value});
+    return named.workload.moe.experts > 0;
+}
+
+// What PEFT takes for the model, whose type it must know (mapping.py, of target_modules None).
+void take_unnamed(AdapterTargets& targets, Translation& t) {
+    const std::string model = name_of_model(t);
+    if (model.empty()) {
+        t.open.emplace_back(
+            "adapters: no module is named; taken as beside queries and values, as PEFT does for "
+            "most models");
+        return targets.add("query value");
+    }
+    for (const auto& [begin, modules] : config_files().adapted_unnamed)
+        if (model.starts_with(begin)) {
+            if (modules.empty()) break;
+            return targets.add(modules);
+        }
+    add_line(t.problems,
+             "adapters: no module is named, and PEFT knows none for {}: it stops there; the "
+             "forecast has them beside queries and values",
+             model);
+    targets.add("query value");
+}
+
+}  // namespace
+
+void AdapterTargets::add(const std::string& words) {
+    for (const std::string& word : words_of(words, " ")) {
+        if (word == "linear")
+            all = true;
+        else if (word == "unnamed")
+            of_peft = true;
+        else
+            add_once(modules, word);
+    }
+}
+
+void AdapterTargets::add_named(const NamedValue& names, Translation& t) {
+    at = names.at;
+    for (const std::string& item : words_of(names.value, " ,[]'\"")) {
+        if (const std::string word = lower_case(item); word == "all-linear" || word == "all") {
+            all = true;
+            continue;
+        }
+        for (const std::string& name : names_in(item)) {
+            const std::string* ours = ours_of(name);
+            if (ours)
+                add(*ours);
+            else if (!name.empty())
+                t.problem(names, fmt::format("{}: adapters there, or of some layers alone, are not "
+                                             "modelled: the forecast is without them",
+                                             name));
+        }
+    }
+}
+
+void conclude(AdapterTargets targets, Translation& t) {
+    if (t.count("workload.adapter_rank", 0) == 0) return;
+    const bool none = targets.modules.empty() && !targets.all;
+    if (none && targets.of_peft)
+        take_unnamed(targets, t);
+    else if (none)
+        add_line(t.problems,
+                 "adapters: no projection is named, and {} wants names; the forecast has them at "
+                 "attention's",
+                 t.format);
+    const auto set = [&](const char* key, const std::string& value) {
+        if (targets.at.empty())
+            t.take_default(key, value);
+        else
+            t.set(key, value, targets.at);
+    };
+    const bool of_blocks = targets.all || contains(targets.modules, "gate") ||
+                           contains(targets.modules, "up") || contains(targets.modules, "down");
+    if (of_blocks && has_expert_layers(t))
+        t.problems.emplace_back(
+            "adapters beside the stacked matrices of experts, which PEFT makes since 0.19 in the "
+            "types that it converts (utils/transformers_weight_conversion.py), are not modelled: "
+            "the forecast has none there");
+    const std::vector<std::string> of_attention{"query", "key", "value", "output"};
+    const auto has_all = [&](const std::vector<std::string>& modules) {
+        return std::ranges::all_of(
+            modules, [&](const std::string& one) { return contains(targets.modules, one); });
+    };
+    const bool linear = targets.all || of_blocks;
+    if (!targets.all && !targets.modules.empty() &&
+        !(has_all(of_attention) && (!of_blocks || has_all({"up", "down"}))))
+        add_line(t.problems, "adapters{} stand beside {} alone; the forecast has them beside {}",
+                 targets.at.empty() ? "" : " (" + targets.at + ")", joined(targets.modules, ", "),
+                 linear ? "all linear layers" : "attention's four projections");
+    set("workload.adapter_on", linear ? "linear" : "attention");
+}
+
+}  // namespace stepcast
