@@ -109,9 +109,23 @@ void make_again(OperatorMemory& memory, std::size_t first) {
     memory.kept = stay;
 }
 
+// How many products read the result of a norm. Automatic casting keeps casts of weights alone
+// (ATen/autocast_mode.cpp: cached_cast), so that each product of an eager layer casts it anew.
+int casts_of_result(const Block& block, std::size_t i, const Experiment& e) {
+    if (!casts_weights(e) || !is_eager(e) || e.workload.adapter_rank > 0) return 1;
+    int count = 0;
+    for (std::size_t j = i + 1; j < block.size(); ++j) {
+        if (std::holds_alternative<Normalize>(block[j])) break;
+        const auto* const l = std::get_if<Linear>(&block[j]);
+        count += l != nullptr && l->split != Split::row ? 1 : 0;
+    }
+    return std::max(1, count);
+}
+
 // What one operator keeps and what its backward needs: one overload for each operator.
 struct Rules : BlockRules {
     bool read = true;  // a product keeps the operator's result
+    int casts_read = 1;  // copies of it that products keep
 
     OperatorMemory operator()(const Normalize& op) const {
         const Dtype result = w.adapter_rank > 0 ? s.storage : op.product;
@@ -119,11 +133,14 @@ struct Rules : BlockRules {
         const Bytes stream = op.inner ? s.element() : stream_element(c);
         if (norm_keeps_fp32(*this) && w.adapter_rank == 0) {
             OperatorMemory memory{{elements * size_of(Dtype::fp32), elements * stream}, {}};
-            if (read && !op.inner) memory.kept.add(elements * size_of(result));
+            if (read && !op.inner)
+                for (int i = 0; i < casts_read; ++i) memory.kept.add(elements * size_of(result));
             return memory;
         }
         const bool both = read || op.inner || norm_keeps_fp32(*this);
-        return {{elements * stream, both ? elements * size_of(result) : Bytes(0)}, {}};
+        OperatorMemory memory{{elements * stream}, {}};
+        for (int i = 0; both && i < casts_read; ++i) memory.kept.add(elements * size_of(result));
+        return memory;
     }
     // Latent attention keeps the shared rotary key and the keys' own part as they were before their
     // concatenation.
@@ -148,7 +165,9 @@ struct Rules : BlockRules {
         const bool dropped = w.inner_dropout && drops() && !slots;
         const bool reads_result = w.activation == Activation::relu && op.inputs == 1 &&
                                   op.into_product && s.matrix == s.storage && !dropped;
-        OperatorMemory memory{{inner * op.inputs * s.element()},
+        // under automatic casting the power keeps its input in fp32
+        const bool reads_input = !(casts() && composes_gelu());
+        OperatorMemory memory{{reads_input ? inner * op.inputs * s.element() : Bytes(0)},
                               {inner * op.inputs * s.element(), inner * s.element()}};
         if (by_steps) memory.kept.add(inner * s.element());
         if (op.into_product && !reads_result && read) memory.kept.add(inner * kept_element());
@@ -218,11 +237,13 @@ private:
     [[nodiscard]] Bytes kept_element() const {
         return size_of(w.adapter_rank > 0 ? s.storage : s.matrix);
     }
+    [[nodiscard]] bool composes_gelu() const {
+        return w.activation == Activation::gelu_steps && composes(*this, Composed::activation);
+    }
     // GELU in steps keeps half of its input, the tangent and its sum with one; under automatic
     // casting the last two, and the input of the power, in fp32.
     [[nodiscard]] Bytes kept_by_steps() const {
-        if (w.activation != Activation::gelu_steps || !composes(*this, Composed::activation))
-            return Bytes(0);
+        if (!composes_gelu()) return Bytes(0);
         return s.element() + (casts() ? 3.0 * size_of(Dtype::fp32) : 2.0 * s.element());
     }
     [[nodiscard]] bool latent() const { return is_latent(w); }
@@ -310,7 +331,10 @@ std::size_t read_from_outside(const Operator& op, const Parallelism& p) {
 
 OperatorMemory memory_of(const Block& block, std::size_t i, bool again, const LayerContext& c) {
     OperatorMemory memory =
-        std::visit(Rules{{c}, is_kept_by_product(block, i, c.experiment)}, block[i]);
+        std::visit(Rules{{c},
+                         is_kept_by_product(block, i, c.experiment),
+                         casts_of_result(block, i, c.experiment)},
+                   block[i]);
     if (again) make_again(memory, read_from_outside(block[i], c.experiment.parallelism));
     return memory;
 }

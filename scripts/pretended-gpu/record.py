@@ -122,7 +122,7 @@ def sizes_of(c):
 def config_of(c):
     s, kind = sizes_of(c)
     if kind == "gpt2":
-        return dict(model_type="gpt2", n_layer=s["layers"], n_embd=s["hidden"], n_head=s["heads"], n_inner=s["ffn"], n_positions=c["seq"], vocab_size=s["vocab"])
+        return dict(model_type="gpt2", n_layer=s["layers"], n_embd=s["hidden"], n_head=s["heads"], n_inner=s["ffn"], n_positions=c["seq"], vocab_size=s["vocab"], resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)
     config = dict(model_type=kind, num_hidden_layers=s["layers"], hidden_size=s["hidden"], num_attention_heads=s["heads"], num_key_value_heads=s["kv"],
                   intermediate_size=s["ffn"], vocab_size=s["vocab"], max_position_embeddings=max(c["seq"], 2048), tie_word_embeddings=s.get("tied", False))
     if "width" in s:
