@@ -109,8 +109,10 @@ void make_again(OperatorMemory& memory, std::size_t first) {
     memory.kept = stay;
 }
 
-// How many products read the result of a norm. Automatic casting keeps casts of weights alone
-// (ATen/autocast_mode.cpp: cached_cast), so that each product of an eager layer casts it anew.
+// How many products read the result of a composed norm. Automatic casting has a cache for casts of
+// weights alone (ATen/autocast_mode.cpp: cached_cast), so that each product of an eager layer casts
+// it anew. Models with layer norms may have one product for queries, keys and values (GPT-2's
+// c_attn), which no key says: theirs counts once.
 int casts_of_result(const Block& block, std::size_t i, const Experiment& e) {
     if (!casts_weights(e) || !is_eager(e) || e.workload.adapter_rank > 0) return 1;
     int count = 0;
@@ -138,9 +140,7 @@ struct Rules : BlockRules {
             return memory;
         }
         const bool both = read || op.inner || norm_keeps_fp32(*this);
-        OperatorMemory memory{{elements * stream}, {}};
-        for (int i = 0; both && i < casts_read; ++i) memory.kept.add(elements * size_of(result));
-        return memory;
+        return {{elements * stream, both ? elements * size_of(result) : Bytes(0)}, {}};
     }
     // Latent attention keeps the shared rotary key and the keys' own part as they were before their
     // concatenation.

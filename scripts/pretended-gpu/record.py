@@ -3,7 +3,7 @@
 
 record.py --forecast STEPCAST OUT.csv [--only WORD]       # no PyTorch needed; do this first
 LD_LIBRARY_PATH=GPU record.py --record OUT.csv [--only WORD]   # GPU: what build.sh made; each case in a process of its own
-record.py --beside FORECAST.csv RECORDED.csv
+record.py --beside FORECAST.csv RECORDED.csv [--within 3 5]
 
 PyTorch's, Transformers', PEFT's and torchtitan's own code and PyTorch's own allocator; device calls are answered by a library that counts
 memory, no kernel runs. Peaks are of five steps, all but torchtitan's first model building included; other ranks are PyTorch's fake process
@@ -259,17 +259,28 @@ def write(path, columns, rows):
             file.flush()
 
 
-def beside(said, recorded):
+def beside(said, recorded, within):
+    """Errors of the forecast, in per cent. With `within` (allocated, reserved) rows that are further off and have no such bound of their own in
+    columns `allocated_within` and `reserved_within`, and rows without a forecast, end the program with 1."""
     with open(said, newline="", encoding="utf-8") as file:
         forecasts = {row["case_id"]: row for row in csv.DictReader(file)}
     with open(recorded, newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["allocated"] and forecasts.get(row["case_id"], {}).get("allocated")]
-    sums = [0.0, 0.0]
+        rows = [row for row in csv.DictReader(file) if row["allocated"]]
+    sums, counted, wrong = [0.0, 0.0], 0, []
     for row in rows:
-        errors = [100 * (float(forecasts[row["case_id"]][key]) / float(row[key]) - 1) for key in ("allocated", "reserved")]
-        sums = [a + abs(e) for a, e in zip(sums, errors)]
+        forecast_ = forecasts.get(row["case_id"], {})
+        if not forecast_.get("allocated"):
+            wrong.append(f"{row['case_id']}: no forecast {forecast_.get('note', '')}")
+            continue
+        errors = [100 * (float(forecast_[key]) / float(row[key]) - 1) for key in ("allocated", "reserved")]
+        sums, counted = [a + abs(e) for a, e in zip(sums, errors)], counted + 1
         print(f"{row['case_id']:62}{float(row['allocated']) / GIB:8.2f}{errors[0]:+8.1f} %{float(row['reserved']) / GIB:8.2f}{errors[1]:+8.1f} %")
-    print(f"{len(rows)} cases: mean {sums[0] / len(rows):.2f} % allocated, {sums[1] / len(rows):.2f} % reserved")
+        for key, error, bound in zip(("allocated", "reserved"), errors, within or ()):
+            if abs(error) > float(row.get(key + "_within") or bound):
+                wrong.append(f"{row['case_id']}: {key} is {error:+.1f} % off")
+    print(f"{counted} cases: mean {sums[0] / max(1, counted):.2f} % allocated, {sums[1] / max(1, counted):.2f} % reserved")
+    if within and wrong:
+        sys.exit("\n".join(wrong))
 
 
 def main():
@@ -277,6 +288,7 @@ def main():
     reader.add_argument("--forecast", nargs=2, metavar=("STEPCAST", "OUT.csv"))
     reader.add_argument("--record", metavar="OUT.csv")
     reader.add_argument("--beside", nargs=2, metavar=("FORECAST.csv", "RECORDED.csv"))
+    reader.add_argument("--within", nargs=2, type=float, metavar=("ALLOCATED", "RESERVED"), help="per cent, of --beside")
     reader.add_argument("--only", default="", help="cases whose name has this")
     reader.add_argument("--snapshots", default="", help="folder for snapshots of memory")
     reader.add_argument("--cluster", default="h100-x1", help="of one GPU, for --forecast")
@@ -291,7 +303,7 @@ def main():
     if options.record:
         write(options.record, ["case_id", "allocated", "reserved", "weights", "versions", "note"], record(cases, options.snapshots))
     if options.beside:
-        beside(*options.beside)
+        beside(*options.beside, options.within)
 
 
 if __name__ == "__main__":
