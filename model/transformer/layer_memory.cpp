@@ -2,7 +2,8 @@
 // needs on top. Activations have the storage type; inputs of products have the type of the product.
 //   norm       its input and its result; composed of PyTorch's operators its input in fp32, the
 //              normed one that the gradient of its weights reads, and its result. Under automatic
-//              casting the residual stream is fp32, and so is a norm's input
+//              casting the residual stream is fp32, and so is a norm's input; each product of an
+//              eager layer casts a composed norm's result anew
 //   attention  queries, keys, values, result; plain attention: the softmax of the scores; a fused
 //              kernel: an fp32 sum for a row and head. Dropout adds its mask (1 byte), and in plain
 //              attention the dropped scores. Latent attention also keeps its keys in parts
@@ -241,7 +242,7 @@ private:
         return w.activation == Activation::gelu_steps && composes(*this, Composed::activation);
     }
     // GELU in steps keeps half of its input, the tangent and its sum with one; under automatic
-    // casting the last two, and the input of the power, in fp32.
+    // casting the last two, and the input of the power, in fp32, which is there instead of the input.
     [[nodiscard]] Bytes kept_by_steps() const {
         if (!composes_gelu()) return Bytes(0);
         return s.element() + (casts() ? 3.0 * size_of(Dtype::fp32) : 2.0 * s.element());

@@ -454,3 +454,15 @@ ANSWER int cusolverDnCreate(void** h) { return gives_handle(h); }
 ANSWER int ncclGetVersion(int* v) { return *v = 22809, 0; }
 ANSWER const char* ncclGetErrorString(int) { return "error of the pretended NCCL"; }
 ANSWER const char* ncclGetLastError(void*) { return ""; }
+
+// Kernels that PyTorch compiles as it runs: empty ones.
+ANSWER int nvrtcVersion(int* major, int* minor) {
+    return *major = CUDART_VERSION / 1000, *minor = CUDART_VERSION % 1000 / 10, 0;
+}
+ANSWER int nvrtcGetCUBINSize(void*, std::size_t* bytes) { return *bytes = 8, 0; }
+ANSWER int nvrtcGetPTXSize(void*, std::size_t* bytes) { return *bytes = 8, 0; }
+ANSWER int nvrtcGetProgramLogSize(void*, std::size_t* bytes) { return *bytes = 1, 0; }
+ANSWER int nvrtcGetLoweredName(void*, const char*, const char** name) {
+    return *name = "kernel", 0;
+}
+ANSWER const char* nvrtcGetErrorString(int) { return "error of the pretended NVRTC"; }
