@@ -474,18 +474,26 @@ Activations embedding_memory(const LayerContext& c) {
     return {Rules{{c}}(Residual{}).kept.sum(), table_gradient(c)};
 }
 
+// Whether the caller lets go of 16-bit logits before the backward, so that PyTorch's cross entropy
+// of their fp32 copy keeps its result alone (torchtitan 0.2.2, train.py: del pred; seen in recorded
+// peaks).
+static bool drops_logits(const Experiment& e) {
+    return is_eager(e) && e.runtime.gradients.freed && !e.runtime.loss.fused && !casts_weights(e) &&
+           size_of(between_products(e.workload.dtype)) < size_of(Dtype::fp32);
+}
+
 // The fused loss turns the logits into their gradient in place. An unfused loss keeps fp32
 // probabilities, which become the gradient, with the logits or the cast gradient beside them. Eager
 // passes keep the logits, their fp32 copy and its softmax, and make the gradient in addition. Under
 // automatic casting the softmax is of 16-bit logits, and the fp32 copy is one of its result
-// (kernels and memory of nanoGPT's loss in PyTorch 2.11). A composed loss keeps its result, and
-// makes a gradient of that and one of the logits.
+// (kernels and memory of nanoGPT's loss in PyTorch 2.11). A composed loss, and one whose logits are
+// let go, keeps its result, and makes a gradient of that and one of the logits.
 LossMemory loss_memory(const LayerContext& c) {
     const Workload& w = c.experiment.workload;
     const Bytes element = c.shape.element();
     const bool eager = is_eager(c.experiment), composed = composes(Rules{{c}}, Composed::loss);
     const Bytes wide = composed && !w.fp32_loss ? element : Bytes(4);
-    if (composed) return {wide, 2.0 * wide};
+    if (composed || drops_logits(c.experiment)) return {wide, 2.0 * wide};
     if (c.experiment.runtime.loss.fused) return {element, Bytes(0)};
     if (eager)
         return {casts_weights(c.experiment) ? 2.0 * element + wide

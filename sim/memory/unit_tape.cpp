@@ -196,7 +196,8 @@ std::vector<OperatorTape> composed_loss(const LayerContext& c) {
 // in place (Megatron-LM's and nanotron's _VocabParallelCrossEntropy): only the softmax lasts until
 // the backward and becomes the gradient, which is then cast.
 std::vector<OperatorTape> loss_tape(const LayerContext& c) {
-    if (composes(BlockRules{{c}}, Composed::loss)) return composed_loss(c);
+    // a gradient of the loss's result and one of the logits
+    if (loss_memory(c).made > loss_memory(c).kept) return composed_loss(c);
     const double logits = number(c.shape.head_tokens) * number(c.shape.vocab);
     const Bytes wide(4), element = c.shape.element();
     const LossMemory memory = loss_memory(c);
