@@ -127,7 +127,7 @@ int casts_of_result(const Block& block, std::size_t i, const Experiment& e) {
 
 // What one operator keeps and what its backward needs: one overload for each operator.
 struct Rules : BlockRules {
-    bool read = true;  // a product keeps the operator's result
+    bool read = true;    // a product keeps the operator's result
     int casts_read = 1;  // copies of it that products keep
 
     OperatorMemory operator()(const Normalize& op) const {
@@ -242,7 +242,8 @@ private:
         return w.activation == Activation::gelu_steps && composes(*this, Composed::activation);
     }
     // GELU in steps keeps half of its input, the tangent and its sum with one; under automatic
-    // casting the last two, and the input of the power, in fp32, which is there instead of the input.
+    // casting the last two, and the input of the power, in fp32, which is there instead of the
+    // input.
     [[nodiscard]] Bytes kept_by_steps() const {
         if (!composes_gelu()) return Bytes(0);
         return s.element() + (casts() ? 3.0 * size_of(Dtype::fp32) : 2.0 * s.element());
@@ -331,11 +332,10 @@ std::size_t read_from_outside(const Operator& op, const Parallelism& p) {
 }
 
 OperatorMemory memory_of(const Block& block, std::size_t i, bool again, const LayerContext& c) {
-    OperatorMemory memory =
-        std::visit(Rules{{c},
-                         is_kept_by_product(block, i, c.experiment),
-                         casts_of_result(block, i, c.experiment)},
-                   block[i]);
+    OperatorMemory memory = std::visit(Rules{{c},
+                                             is_kept_by_product(block, i, c.experiment),
+                                             casts_of_result(block, i, c.experiment)},
+                                       block[i]);
     if (again) make_again(memory, read_from_outside(block[i], c.experiment.parallelism));
     return memory;
 }

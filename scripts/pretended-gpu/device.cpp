@@ -1,10 +1,12 @@
-// A pretended CUDA device: what PyTorch's libraries import of CUDA, answered without a GPU. Memory is counted (cudaMalloc, and
-// cuMemCreate with cuMemMap for expandable segments) up to a capacity and has addresses of its own, which nothing may read or
-// write. Kernels, copies and products do nothing; what a copy brings to the host is zeros. So sizes and order of all tensors
-// are PyTorch's own, as is the caching allocator; values and times are not to be had.
+// A pretended CUDA device: what PyTorch's libraries import of CUDA, answered without a GPU. Memory
+// is counted (cudaMalloc, and cuMemCreate with cuMemMap for expandable segments) up to a capacity
+// and has addresses of its own, which nothing may read or write. Kernels, copies and products do
+// nothing; what a copy brings to the host is zeros. So sizes and order of all tensors are PyTorch's
+// own, as is the caching allocator; values and times are not to be had.
 //
-// PRETENDED_GPU_MEMORY: capacity in bytes (default 80 GiB less nothing). PRETENDED_GPU_EVENTS: "done" (default; work has ended
-// when asked about) or "late" (only when the host waits for the stream, the event or the device).
+// PRETENDED_GPU_MEMORY: capacity in bytes (default 80 GiB less nothing). PRETENDED_GPU_EVENTS:
+// "done" (default; work has ended when asked about) or "late" (only when the host waits for the
+// stream, the event or the device).
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <cudnn_graph.h>
@@ -24,7 +26,8 @@
 namespace {
 
 std::mutex lock;
-std::map<std::uintptr_t, std::size_t> pieces;  // address: bytes, of cudaMalloc and of reserved ranges
+std::map<std::uintptr_t, std::size_t>
+    pieces;  // address: bytes, of cudaMalloc and of reserved ranges
 std::size_t taken = 0;
 thread_local cudaError_t last = cudaSuccess;
 
@@ -246,7 +249,9 @@ ANSWER cudaError_t cudaGetSymbolAddress(void** at, const void* symbol) {
 ANSWER cudaError_t cudaStreamCreateWithPriority(cudaStream_t* s, unsigned, int) {
     return *s = reinterpret_cast<cudaStream_t>(std::calloc(1, 64)), cudaSuccess;
 }
-ANSWER cudaError_t cudaStreamCreate(cudaStream_t* s) { return cudaStreamCreateWithPriority(s, 0, 0); }
+ANSWER cudaError_t cudaStreamCreate(cudaStream_t* s) {
+    return cudaStreamCreateWithPriority(s, 0, 0);
+}
 ANSWER cudaError_t cudaStreamCreateWithFlags(cudaStream_t* s, unsigned) {
     return cudaStreamCreateWithPriority(s, 0, 0);
 }
@@ -422,10 +427,9 @@ ANSWER int cublasLtMatrixLayoutDestroy(void* h) { return std::free(h), 0; }
 ANSWER int cublasLtMatmulPreferenceDestroy(void* h) { return std::free(h), 0; }
 ANSWER int cublasGetMathMode(void*, int* mode) { return *mode = 0, 0; }
 ANSWER int cublasGetPointerMode_v2(void*, int* mode) { return *mode = 0, 0; }
-ANSWER cudnnStatus_t cudnnCreate(cudnnHandle_t* h) {
-    return gives_handle(h), CUDNN_STATUS_SUCCESS;
-}
-// One engine for every graph, without a workspace of its own: what cuDNN's frontend (inside libtorch_cuda) adds is real.
+ANSWER cudnnStatus_t cudnnCreate(cudnnHandle_t* h) { return gives_handle(h), CUDNN_STATUS_SUCCESS; }
+// One engine for every graph, without a workspace of its own: what cuDNN's frontend (inside
+// libtorch_cuda) adds is real.
 ANSWER cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t,
                                                   cudnnBackendDescriptor_t* d) {
     return gives_handle(d), CUDNN_STATUS_SUCCESS;
@@ -438,14 +442,18 @@ ANSWER cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t,
                                               cudnnBackendAttributeType_t type, std::int64_t asked,
                                               std::int64_t* count, void* values) {
     const bool number = type == CUDNN_TYPE_INT64 || type == CUDNN_TYPE_INT32;
-    const bool one = number || name == CUDNN_ATTR_ENGINEHEUR_RESULTS || name == CUDNN_ATTR_ENGINECFG_ENGINE;
+    const bool one =
+        number || name == CUDNN_ATTR_ENGINEHEUR_RESULTS || name == CUDNN_ATTR_ENGINECFG_ENGINE;
     if (count) *count = one;
     if (number && asked > 0 && values) std::memset(values, 0, type == CUDNN_TYPE_INT64 ? 8 : 4);
     return CUDNN_STATUS_SUCCESS;
 }
 ANSWER std::size_t cudnnGetVersion() { return 91900; }
 ANSWER cudnnStatus_t cudnnGetProperty(libraryPropertyType which, int* value) {
-    return *value = which == MAJOR_VERSION ? 9 : which == MINOR_VERSION ? 19 : 0, CUDNN_STATUS_SUCCESS;
+    return *value = which == MAJOR_VERSION   ? 9
+                    : which == MINOR_VERSION ? 19
+                                             : 0,
+           CUDNN_STATUS_SUCCESS;
 }
 ANSWER std::size_t cudnnGetCudartVersion() { return CUDART_VERSION; }
 ANSWER const char* cudnnGetErrorString(cudnnStatus_t) { return "error of the pretended cuDNN"; }

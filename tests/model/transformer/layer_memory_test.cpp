@@ -192,8 +192,8 @@ TEST_CASE("a composed norm keeps its input in fp32, what it normed, and its resu
     CHECK(memory().rerun == 48 * 4.0 * Bytes(64));
 }
 
-// Queries, keys and values as three products have three casts of the norm's result, 64 elements of 2
-// bytes each, where one product has one; a compiled layer has one for all.
+// Queries, keys and values as three products have three casts of the norm's result, 64 elements of
+// 2 bytes each, where one product has one; a compiled layer has one for all.
 TEST_CASE("automatic casting casts a composed norm's result for each product of an eager layer") {
     Experiment e = small_model();
     e.runtime.composed = {Composed::norms};
