@@ -2,7 +2,8 @@
 // needs on top. Activations have the storage type; inputs of products have the type of the product.
 //   norm       its input and its result; composed of PyTorch's operators its input in fp32, the
 //              normed one that the gradient of its weights reads, and its result. Under automatic
-//              casting the residual stream is fp32, and so is a norm's input
+//              casting the residual stream is fp32, and so is a norm's input; each product of an
+//              eager layer casts a composed norm's result anew
 //   attention  queries, keys, values, result; plain attention: the softmax of the scores; a fused
 //              kernel: an fp32 sum for a row and head. Dropout adds its mask (1 byte), and in plain
 //              attention the dropped scores. Latent attention also keeps its keys in parts
@@ -109,9 +110,25 @@ void make_again(OperatorMemory& memory, std::size_t first) {
     memory.kept = stay;
 }
 
+// How many products read the result of a composed norm. Automatic casting has a cache for casts of
+// weights alone (ATen/autocast_mode.cpp: cached_cast), so that each product of an eager layer casts
+// it anew. Models with layer norms may have one product for queries, keys and values (GPT-2's
+// c_attn), which no key says: theirs counts once.
+int casts_of_result(const Block& block, std::size_t i, const Experiment& e) {
+    if (!casts_weights(e) || !is_eager(e) || e.workload.adapter_rank > 0) return 1;
+    int count = 0;
+    for (std::size_t j = i + 1; j < block.size(); ++j) {
+        if (std::holds_alternative<Normalize>(block[j])) break;
+        const auto* const l = std::get_if<Linear>(&block[j]);
+        count += l != nullptr && l->split != Split::row ? 1 : 0;
+    }
+    return std::max(1, count);
+}
+
 // What one operator keeps and what its backward needs: one overload for each operator.
 struct Rules : BlockRules {
-    bool read = true;  // a product keeps the operator's result
+    bool read = true;    // a product keeps the operator's result
+    int casts_read = 1;  // copies of it that products keep
 
     OperatorMemory operator()(const Normalize& op) const {
         const Dtype result = w.adapter_rank > 0 ? s.storage : op.product;
@@ -119,7 +136,8 @@ struct Rules : BlockRules {
         const Bytes stream = op.inner ? s.element() : stream_element(c);
         if (norm_keeps_fp32(*this) && w.adapter_rank == 0) {
             OperatorMemory memory{{elements * size_of(Dtype::fp32), elements * stream}, {}};
-            if (read && !op.inner) memory.kept.add(elements * size_of(result));
+            if (read && !op.inner)
+                for (int i = 0; i < casts_read; ++i) memory.kept.add(elements * size_of(result));
             return memory;
         }
         const bool both = read || op.inner || norm_keeps_fp32(*this);
@@ -148,7 +166,9 @@ struct Rules : BlockRules {
         const bool dropped = w.inner_dropout && drops() && !slots;
         const bool reads_result = w.activation == Activation::relu && op.inputs == 1 &&
                                   op.into_product && s.matrix == s.storage && !dropped;
-        OperatorMemory memory{{inner * op.inputs * s.element()},
+        // under automatic casting the power keeps its input in fp32
+        const bool reads_input = !(casts() && composes_gelu());
+        OperatorMemory memory{{reads_input ? inner * op.inputs * s.element() : Bytes(0)},
                               {inner * op.inputs * s.element(), inner * s.element()}};
         if (by_steps) memory.kept.add(inner * s.element());
         if (op.into_product && !reads_result && read) memory.kept.add(inner * kept_element());
@@ -218,11 +238,14 @@ private:
     [[nodiscard]] Bytes kept_element() const {
         return size_of(w.adapter_rank > 0 ? s.storage : s.matrix);
     }
+    [[nodiscard]] bool composes_gelu() const {
+        return w.activation == Activation::gelu_steps && composes(*this, Composed::activation);
+    }
     // GELU in steps keeps half of its input, the tangent and its sum with one; under automatic
-    // casting the last two, and the input of the power, in fp32.
+    // casting the last two, and the input of the power, in fp32, which is there instead of the
+    // input.
     [[nodiscard]] Bytes kept_by_steps() const {
-        if (w.activation != Activation::gelu_steps || !composes(*this, Composed::activation))
-            return Bytes(0);
+        if (!composes_gelu()) return Bytes(0);
         return s.element() + (casts() ? 3.0 * size_of(Dtype::fp32) : 2.0 * s.element());
     }
     [[nodiscard]] bool latent() const { return is_latent(w); }
@@ -309,8 +332,10 @@ std::size_t read_from_outside(const Operator& op, const Parallelism& p) {
 }
 
 OperatorMemory memory_of(const Block& block, std::size_t i, bool again, const LayerContext& c) {
-    OperatorMemory memory =
-        std::visit(Rules{{c}, is_kept_by_product(block, i, c.experiment)}, block[i]);
+    OperatorMemory memory = std::visit(Rules{{c},
+                                             is_kept_by_product(block, i, c.experiment),
+                                             casts_of_result(block, i, c.experiment)},
+                                       block[i]);
     if (again) make_again(memory, read_from_outside(block[i], c.experiment.parallelism));
     return memory;
 }
@@ -449,18 +474,26 @@ Activations embedding_memory(const LayerContext& c) {
     return {Rules{{c}}(Residual{}).kept.sum(), table_gradient(c)};
 }
 
+// Whether the caller lets go of 16-bit logits before the backward, so that PyTorch's cross entropy
+// of their fp32 copy keeps its result alone (torchtitan 0.2.2, train.py: del pred; seen in recorded
+// peaks).
+static bool drops_logits(const Experiment& e) {
+    return is_eager(e) && e.runtime.gradients.freed && !e.runtime.loss.fused && !casts_weights(e) &&
+           size_of(between_products(e.workload.dtype)) < size_of(Dtype::fp32);
+}
+
 // The fused loss turns the logits into their gradient in place. An unfused loss keeps fp32
 // probabilities, which become the gradient, with the logits or the cast gradient beside them. Eager
 // passes keep the logits, their fp32 copy and its softmax, and make the gradient in addition. Under
 // automatic casting the softmax is of 16-bit logits, and the fp32 copy is one of its result
-// (kernels and memory of nanoGPT's loss in PyTorch 2.11). A composed loss keeps its result, and
-// makes a gradient of that and one of the logits.
+// (kernels and memory of nanoGPT's loss in PyTorch 2.11). A composed loss, and one whose logits are
+// let go, keeps its result, and makes a gradient of that and one of the logits.
 LossMemory loss_memory(const LayerContext& c) {
     const Workload& w = c.experiment.workload;
     const Bytes element = c.shape.element();
     const bool eager = is_eager(c.experiment), composed = composes(Rules{{c}}, Composed::loss);
     const Bytes wide = composed && !w.fp32_loss ? element : Bytes(4);
-    if (composed) return {wide, 2.0 * wide};
+    if (composed || drops_logits(c.experiment)) return {wide, 2.0 * wide};
     if (c.experiment.runtime.loss.fused) return {element, Bytes(0)};
     if (eager)
         return {casts_weights(c.experiment) ? 2.0 * element + wide

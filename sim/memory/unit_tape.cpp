@@ -172,11 +172,32 @@ void add_weights(UnitTape& tape, const UnitWeights& weights, const std::vector<M
     tape.weights = weights;
 }
 
+// PyTorch's cross entropy: the caller holds the logits, and their fp32 copy, until the loss is
+// there; the logarithm of the softmax lasts. The gradient of what it picks is filled with zeros
+// before that of the softmax, which is cast back (transformers 5.17, loss/loss_utils.py:
+// ForCausalLMLoss; PyTorch 2.11, nll_loss_backward; seen in recorded events).
+std::vector<OperatorTape> composed_loss(const LayerContext& c) {
+    const double logits = number(c.shape.head_tokens) * number(c.shape.vocab);
+    const LossMemory memory = loss_memory(c);
+    OperatorTape cast, loss;
+    cast.what = loss.what = "loss";
+    cast.made = {whole(logits * c.shape.element())};
+    loss.kept = {whole(logits * memory.kept)};
+    loss.work = loss.gradients = {whole(logits * (memory.made - memory.kept))};
+    if (memory.kept > c.shape.element()) {
+        add(cast.made, logits * memory.kept);
+        cast.gradients = {whole(logits * c.shape.element())};
+    }
+    return {cast, loss};
+}
+
 // What the loss makes of the logits. Separate kernels have them in the element's type, in fp32 and
 // as a softmax. Frameworks with gradients in tensors that stay have a loss of their own that works
 // in place (Megatron-LM's and nanotron's _VocabParallelCrossEntropy): only the softmax lasts until
 // the backward and becomes the gradient, which is then cast.
-OperatorTape loss_tape(const LayerContext& c) {
+std::vector<OperatorTape> loss_tape(const LayerContext& c) {
+    // a gradient of the loss's result and one of the logits
+    if (loss_memory(c).made > loss_memory(c).kept) return composed_loss(c);
     const double logits = number(c.shape.head_tokens) * number(c.shape.vocab);
     const Bytes wide(4), element = c.shape.element();
     const LossMemory memory = loss_memory(c);
@@ -190,7 +211,7 @@ OperatorTape loss_tape(const LayerContext& c) {
         loss.made = {whole(logits * element), whole(logits * wide)};
         loss.kept = {whole(logits * wide)};
         loss.gradients = {whole(logits * element)};
-        return loss;
+        return {loss};
     }
     if (by_steps)
         loss.kept = {whole(logits * element), whole(logits * (memory.kept - element - wide)),
@@ -199,11 +220,8 @@ OperatorTape loss_tape(const LayerContext& c) {
         add(loss.kept, logits * memory.kept);
     if (!by_steps && !c.experiment.runtime.loss.fused && memory.kept > element)
         add(loss.made, logits * element);
-    // PyTorch's softmax has a fp32 copy of the logits until it is done
-    if (c.experiment.workload.fp32_loss && composes(BlockRules{{c}}, Composed::loss))
-        add(loss.made, logits * wide);
     add(loss.gradients, logits * memory.made);
-    return loss;
+    return {loss};
 }
 
 }  // namespace
@@ -244,7 +262,7 @@ UnitTape head_tape(const LayerContext& c) {
             one.kept.clear();
             add(one.kept, head_memory(c).kept - logits * loss_memory(c).kept);
         }
-    block.operators.push_back(loss_tape(c));
+    for (OperatorTape& one : loss_tape(c)) block.operators.push_back(std::move(one));
     tape.blocks.push_back(std::move(block));
     add_weights(tape, head_weights(c), {});
     return tape;

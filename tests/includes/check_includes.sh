@@ -35,10 +35,11 @@ Eigen/:             calibrate/*.cpp sim/own_steps.cpp at most 2
 cblas.h:            exec/*.cpp at most 2
 openblas:           exec/*.cpp at most 2
 mpi.h:              exec/mpi_group.h sim/sweep/mpi.cpp
-cuda:               exec/cuda/* tests/exec/cuda/emulation/*
+cuda:               exec/cuda/* tests/exec/cuda/emulation/* scripts/pretended-gpu/device.cpp
 cublas:             exec/cuda/* tests/exec/cuda/emulation/*
 nccl.h:             exec/cuda/* tests/exec/cuda/emulation/*
 cudnn_frontend.h:   exec/cuda/cudnn_attention.cpp
+cudnn_graph.h:      scripts/pretended-gpu/device.cpp
 ucontext.h:         tests/exec/cuda/emulation/*
 cxxabi.h:           tests/exec/cuda/emulation/*
 dlfcn.h:            exec/shared_library.cpp cli/startup.cpp model/input/presets.cpp
@@ -52,7 +53,7 @@ immintrin.h:        exec/* sim/*
 fnmatch.h:          import/launch/shell_variables.cpp
 unistd.h:           model/base/whole_files.cpp model/records/run_folder.cpp cli/startup.cpp exec/* calibrate/*.cpp tests/*
 gnuplot-iostream.h: reports/gnuplot.cpp
-sys/:               model/base/whole_files.cpp model/records/run_folder.cpp exec/* tests/*
+sys/:               model/base/whole_files.cpp model/records/run_folder.cpp exec/* tests/* scripts/pretended-gpu/device.cpp
 sched.h:            exec/* tests/exec/*
 pthread.h:          exec/* tests/exec/*
 signal.h:           exec/* tests/*

@@ -150,7 +150,8 @@ TEST_CASE(
 
 // Without a gate: norm in and out 2 x 64, the product's 128 and the activation's 128 elements of 2
 // bytes. In steps GELU keeps three tensors of 128 more; under automatic casting one of 2 bytes and
-// three of 4, and the norm's input of 64 has 4 bytes.
+// three of 4, among them its input in place of the product's result, and the norm's input of 64 has
+// 4 bytes.
 TEST_CASE("GELU in steps keeps what its operators' backwards read") {
     Experiment e = small_model();
     e.workload.gated = false;
@@ -164,7 +165,7 @@ TEST_CASE("GELU in steps keeps what its operators' backwards read") {
     e.runtime.composed = {Composed::activation};
     CHECK(kept() == 48 * 2.0 * Bytes(128 + 128 + 128 + 3 * 128));
     e.runtime.autocast = true;
-    CHECK(kept() == 48 * Bytes(2 * (128 + 128 + 128) + 2 * 64 + (2 + 3 * 4) * 128));
+    CHECK(kept() == 48 * Bytes(2 * (128 + 128) + 2 * 64 + (2 + 3 * 4) * 128));
     e.workload.activation = Activation::gelu;
     CHECK(kept() == 48 * 2.0 * Bytes(128 + 128 + 128 + 64));
 }
@@ -189,6 +190,27 @@ TEST_CASE("a composed norm keeps its input in fp32, what it normed, and its resu
     e.runtime.composed = {};
     CHECK(more() == 2);
     CHECK(memory().rerun == 48 * 4.0 * Bytes(64));
+}
+
+// Queries, keys and values as three products have three casts of the norm's result, 64 elements of
+// 2 bytes each, where one product has one; a compiled layer has one for all.
+TEST_CASE("automatic casting casts a composed norm's result for each product of an eager layer") {
+    Experiment e = small_model();
+    e.runtime.composed = {Composed::norms};
+    e.runtime.autocast = true;
+    const Routing balanced;
+    const auto separate_more = [&] {
+        const auto kept = [&](bool fused) {
+            e.runtime.fused_projections = fused;
+            return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0)
+                .attention.kept;
+        };
+        return kept(false) - kept(true);
+    };
+    e.runtime.kernels = KernelStyle::eager;
+    CHECK(separate_more() == 48 * 2.0 * Bytes(2 * 64));
+    e.runtime.kernels = KernelStyle::fused;
+    CHECK(separate_more() == Bytes(0));
 }
 
 // The layer of above without the results of norms and activation, because the products after them
