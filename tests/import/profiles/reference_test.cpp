@@ -34,7 +34,7 @@ std::vector<Row> table(const std::string& name) {
 double number(const Row& row, const std::string& column) {
     return row.at(column).empty() ? 0 : std::stod(row.at(column));
 }
-double us(Seconds time) { return time.si() * 1e6; }
+double microseconds_of(Seconds time) { return time.si() * 1e6; }
 
 const Profile& profile(const std::string& file) {
     static std::map<std::string, Profile> read;
@@ -57,7 +57,7 @@ TEST_CASE("real traces: span, busy, idle and overlap within 0.1 %", "[shared]") 
         const DeviceTimes t = device_times(profile(file));
         INFO(file);
         const auto close = [&](Seconds ours, const char* column) {
-            CHECK(us(ours) == Approx(number(row, column)).epsilon(1e-3).margin(1));
+            CHECK(microseconds_of(ours) == Approx(number(row, column)).epsilon(1e-3).margin(1));
         };
         CHECK(static_cast<double>(profile(file).counts.kernels) == number(row, "kernels"));
         close(t.span, "span_us");
@@ -87,7 +87,7 @@ TEST_CASE("real traces: every product's sizes, calls and time", "[shared]") {
             // the table knows no layouts
             auto& sum = ours[{file, t.call.op, g.batch, g.m, g.n, g.k, t.call.dtype}];
             sum.first += t.calls;
-            sum.second += us(t.total);
+            sum.second += microseconds_of(t.total);
         }
     for (const Row& row : rows) {
         const auto at = ours.find({row.at("file"), row.at("op"), std::stol(row.at("batch")),
@@ -114,8 +114,8 @@ TEST_CASE("real traces: collectives' operation, elements, calls and times", "[sh
             found = true;
             CHECK(t.call.ranks == std::stoi(row.at("ranks")));
             CHECK(t.calls == std::stoi(row.at("calls")));
-            CHECK(us(t.total) == Approx(number(row, "time_us_sum")).margin(0.01));
-            CHECK(us(t.least) == Approx(number(row, "time_us_min")).margin(0.01));
+            CHECK(microseconds_of(t.total) == Approx(number(row, "time_us_sum")).margin(0.01));
+            CHECK(microseconds_of(t.least) == Approx(number(row, "time_us_min")).margin(0.01));
         }
         CHECK(found);
     }
@@ -130,15 +130,15 @@ TEST_CASE("real traces: steps, phases and launches within 0.5 %", "[shared]") {
                                      [&](const auto& s) { return s.name == row.at("step"); });
         INFO(row.at("file") << " " << row.at("step"));
         REQUIRE(at != steps.end());
-        CHECK(us(at->duration) == Approx(number(row, "host_time_us")).epsilon(1e-6));
+        CHECK(microseconds_of(at->duration) == Approx(number(row, "host_time_us")).epsilon(1e-6));
     }
     // The host marks 16.8, 16.0 and 15.9 ms, then waits 37.9 ms for the device, whose own marks of
     // the steps begin 18.9 and 19.1 ms after each other.
     const Profile ahead = profile("resnet_checkpointed_ddp8_mi300x_rank0.json.gz");
     REQUIRE(ahead.steps_on_device);
     REQUIRE(ahead.steps.size() == 2);
-    CHECK(us(ahead.steps[0].duration) == Approx(19050).epsilon(0.01));
-    CHECK(us(ahead.steps[1].duration) == Approx(18554).epsilon(0.01));
+    CHECK(microseconds_of(ahead.steps[0].duration) == Approx(19050).epsilon(0.01));
+    CHECK(microseconds_of(ahead.steps[1].duration) == Approx(18554).epsilon(0.01));
     for (const Row& row : table("phases.csv")) {
         const DeviceTimes t = device_times(profile(row.at("file")));
         double ours = 0;
@@ -149,7 +149,7 @@ TEST_CASE("real traces: steps, phases and launches within 0.5 %", "[shared]") {
                                      : phase == ProfilePhase::unlinked
                                          ? "not linked"
                                          : std::string(to_string(phase));
-            if (name == row.at("phase")) ours += us(time);
+            if (name == row.at("phase")) ours += microseconds_of(time);
         }
         INFO(row.at("file") << " " << row.at("phase"));
         // Symmetric memory's kernels are communication here, computation there.
@@ -169,7 +169,8 @@ TEST_CASE("eight real ranks: the shortest duration of each collective is its tra
         ranks.push_back(profile("dlrm_8xv100/rank" + std::to_string(r) + ".json.gz"));
     std::map<double, double> transfer;  // by elements, of the all-reduces
     for (const CollectiveTimes& t : collective_times(ranks))
-        if (collective_kind(t.call) == "all_reduce") transfer[t.call.in_elements] = us(t.transfer);
+        if (collective_kind(t.call) == "all_reduce")
+            transfer[t.call.in_elements] = microseconds_of(t.transfer);
     REQUIRE(transfer.size() == 3);
     CHECK(transfer.at(112) == Approx(20));
     CHECK(transfer.at(226960) == Approx(69));

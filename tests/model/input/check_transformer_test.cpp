@@ -13,7 +13,7 @@ namespace {
 
 // 16 layers of width 1024 over 2 nodes of 8 ranks: tp 2, cp 2, pp 2, dp 2; 8 sequences per step in
 // 4 micro-batches.
-Experiment valid() {
+Experiment valid_transformer() {
     Experiment e;
     e.workload.kind = Workload::Kind::transformer;
     e.workload.layers = 16;
@@ -45,7 +45,7 @@ void make(const auto& change, Workload& w, Parallelism& p, Runtime& r) {
         change(w, p);
 }
 std::string told(const auto& change) {
-    auto e = valid();
+    auto e = valid_transformer();
     make(change, e.workload, e.parallelism, e.runtime);
     return complaint([&] { check_experiment(e); });
 }
@@ -69,7 +69,7 @@ TEST_CASE("a transformer over all four kinds of groups is accepted, in any rank 
 
 // The older workload.attention = mla asks for latent attention, and with it changes no kernel.
 TEST_CASE("attention = mla wants the latents that it asks for") {
-    Experiment e = valid();
+    Experiment e = valid_transformer();
     set_key(e, {"workload.attention", "mla"});
     CHECK(complaint([&] { check_experiment(e); }) ==
           "workload.mla.kv_rank: missing; workload.attention is mla");
