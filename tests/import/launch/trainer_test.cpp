@@ -22,7 +22,7 @@ namespace {
 using Values = std::vector<std::pair<std::string, std::string>>;
 
 // A launch beside the files that it names.
-struct Launch {
+struct TrainerLaunch {
     TestFolder folder;
     Translation read(const std::string& line, const TranslateOptions& options = {}) const {
         return translate(folder.write("run.sh", line + "\n"), options);
@@ -42,7 +42,7 @@ void check_runs(const Translation& t) {
 
 // 2 nodes x 8 GPUs are 16 replicas; 2 sequences x 4 x 16 = 128.
 TEST_CASE("the Trainer's flags under torchrun: batch, length, recompute, kernels, precision") {
-    const Launch at;
+    const TrainerLaunch at;
     const auto t = at.read(
         "torchrun --nproc_per_node 8 --nnodes 2 run_clm.py" + model +
         " --per_device_train_batch_size 2 --gradient_accumulation_steps 4 --block_size 2048 "
@@ -69,7 +69,7 @@ TEST_CASE("the Trainer's flags under torchrun: batch, length, recompute, kernels
 // bf16 beside fp32 weights is autocast; weights that are loaded in bf16 stay so. Without either the
 // products are of the type that is loaded.
 TEST_CASE("the type of the weights decides what bf16 means under DistributedDataParallel") {
-    const Launch at;
+    const TrainerLaunch at;
     struct Row {
         std::string flags;
         bool autocast;
@@ -97,7 +97,7 @@ TEST_CASE("the type of the weights decides what bf16 means under DistributedData
 // full_shard is ZeRO 3, shard_grad_op 2 and hybrid_shard 3 within a node; no_shard keeps replicas.
 // With mixed precision the shards are fp32 and what is gathered and reduced bf16.
 TEST_CASE("FSDP of the Trainer's flags, of its file, and of accelerate's") {
-    const Launch at;
+    const TrainerLaunch at;
     at.folder.write("old.json", R"({"reshard_after_forward": "shard_grad_op", "version": 1})");
     at.folder.write("new.json", R"({"fsdp_reshard_after_forward": false, "cpu_offload": true})");
     at.folder.write("two.yaml",
@@ -149,7 +149,7 @@ TEST_CASE("FSDP of the Trainer's flags, of its file, and of accelerate's") {
 
 // trl moves what layers keep, of recomputed ones their input.
 TEST_CASE("activations on the host are read with and without checkpoints") {
-    const Launch at;
+    const TrainerLaunch at;
     const std::string run = "torchrun --nproc_per_node 8 train.py --bf16 --activation_offloading";
     const auto both = at.read(run + " --gradient_checkpointing" + model);
     check_values(both,
@@ -165,7 +165,7 @@ TEST_CASE("activations on the host are read with and without checkpoints") {
 
 // In weights, as DeepSpeed counts them.
 TEST_CASE("sizes of DeepSpeed's tensors are read, under stage 3 those of its updates and gathers") {
-    const Launch at;
+    const TrainerLaunch at;
     const auto values = [&](int stage) {
         at.folder.write("z.json", R"({"bf16": {"enabled": true}, "train_batch_size": 8,
  "train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": )" +
@@ -194,7 +194,7 @@ TEST_CASE("sizes of DeepSpeed's tensors are read, under stage 3 those of its upd
 
 // 8 GPUs x 1 x 16 = 128. reduce_bucket_size "auto" is hidden^2 = 4096^2 elements.
 TEST_CASE("DeepSpeed's file is read with what the Trainer puts for auto") {
-    const Launch at;
+    const TrainerLaunch at;
     at.folder.write(
         "z2.json",
         R"({"bf16": {"enabled": "auto"}, "fp16": {"enabled": "auto"}, "train_batch_size": "auto",
@@ -237,7 +237,7 @@ TEST_CASE("DeepSpeed's file is read with what the Trainer puts for auto") {
 // A flag above the file: 8 processes on one machine instead of 16 on two. 8 / (tp 2 x cp 2) = 2
 // replicas.
 TEST_CASE("flags of accelerate count above its file, and degrees of its parallelism_config") {
-    const Launch at;
+    const TrainerLaunch at;
     at.folder.write("base.yaml",
                     "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\n"
                     "num_machines: 2\nnum_processes: 16\nmixed_precision: fp16\n");
@@ -277,7 +277,7 @@ TEST_CASE("flags of accelerate count above its file, and degrees of its parallel
 // model_config.py, sft_config.py). LLaMA-Factory: full recompute, fp32 weights in full tuning. In a
 // file of flags, those of the line count above it.
 TEST_CASE("TRL, LLaMA-Factory and axolotl have defaults of their own, on the line and in files") {
-    const Launch at;
+    const TrainerLaunch at;
     at.folder.write("sft.yaml",
                     "model_name_or_path: meta-llama/Llama-3.1-8B\nmax_length: 300\n"
                     "per_device_train_batch_size: 2\nuse_peft: true\n");
@@ -323,7 +323,7 @@ TEST_CASE("TRL, LLaMA-Factory and axolotl have defaults of their own, on the lin
 // A second model, its generation or a reward is no part of a forecast of supervised training: said,
 // whatever tool and key it is. 8-bit states and Adafactor are.
 TEST_CASE("training by preferences or rewards is not read as supervised training without a word") {
-    const Launch at;
+    const TrainerLaunch at;
     const std::string ax = "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 128\n",
                       lf =
                           "model_name_or_path: meta-llama/Meta-Llama-3-8B\nfinetuning_type: full\n",
@@ -370,7 +370,7 @@ TEST_CASE("training by preferences or rewards is not read as supervised training
 }
 
 TEST_CASE("QLoRA's frozen weights in four bits are read from each tool") {
-    const Launch at;
+    const TrainerLaunch at;
     const auto read = [&](const std::string& text) {
         at.folder.write("q.yaml", text);
         return translate(at.folder.path() + "/q.yaml", {});
@@ -405,7 +405,7 @@ TEST_CASE("QLoRA's frozen weights in four bits are read from each tool") {
 
 // bitsandbytes' second packing under each tool's own name; beside nothing packed it says nothing.
 TEST_CASE("whether the scales of four bits are packed again is read from each tool") {
-    const Launch at;
+    const TrainerLaunch at;
     const auto read = [&](const std::string& text) {
         return value(translate(at.folder.write("q.yaml", text), {}), "workload.frozen");
     };
@@ -427,7 +427,7 @@ TEST_CASE("whether the scales of four bits are packed again is read from each to
 // transformers 5.24, accelerate 1.15: what has no section is switched on by the launch, what
 // contradicts it stops.
 TEST_CASE("the launch's precision holds where DeepSpeed's file has no section for it") {
-    const Launch at;
+    const TrainerLaunch at;
     at.folder.write("plain.json", R"({"zero_optimization": {"stage": 2}})");
     at.folder.write("half.json",
                     R"({"zero_optimization": {"stage": 2}, "fp16": {"enabled": true}})");
@@ -443,12 +443,12 @@ TEST_CASE("the launch's precision holds where DeepSpeed's file has no section fo
 }
 
 TEST_CASE("JSON in place of a file's name is read as the file would be") {
-    const auto t = Launch().read(
+    const auto t = TrainerLaunch().read(
         "torchrun --nproc_per_node 8 train.py --bf16 --fsdp full_shard --fsdp_config "
         "'{\"activation_checkpointing\": true, \"reshard_after_forward\": \"shard_grad_op\"}'" +
         model);
     check_values(t, {{"parallelism.recompute", "full"}, {"parallelism.zero", "2"}});
-    const auto deep = Launch().read(
+    const auto deep = TrainerLaunch().read(
         "torchrun --nproc_per_node 8 train.py --bf16 --deepspeed "
         "'{\"zero_optimization\": {\"stage\": 1}}'" +
         model);
@@ -458,7 +458,7 @@ TEST_CASE("JSON in place of a file's name is read as the file would be") {
 
 // LLaMA-Factory 0.9.5: hparams/parser.py, launcher.py. 2 nodes x 4 x 2 sequences x 8 = 128.
 TEST_CASE("words behind LLaMA-Factory's file count above it, and its launcher's variables") {
-    const Launch at;
+    const TrainerLaunch at;
     at.folder.write("run.yaml",
                     "model_name_or_path: meta-llama/Llama-3.1-8B\nstage: sft\nfinetuning_type: "
                     "full\nlora_rank: 8\ncutoff_len: 2048\nper_device_train_batch_size: 1\n"
@@ -476,7 +476,7 @@ TEST_CASE("words behind LLaMA-Factory's file count above it, and its launcher's 
 
 // Without its switch a tool trains all weights, whatever lora_r says.
 TEST_CASE("adapters are those of the tool's switch") {
-    const Launch at;
+    const TrainerLaunch at;
     const auto axolotl = [&](const std::string& more) {
         return translate(at.folder.write("a.yml",
                                          "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 2048\n"
@@ -501,7 +501,7 @@ TEST_CASE("adapters are those of the tool's switch") {
 // axolotl 0.19: TRL's hooks move what layers keep; adapters' layers are not computed again then,
 // layers that are all trained are, and "legacy" waits for the copies.
 TEST_CASE("what axolotl moves to the host is computed again only where all weights are trained") {
-    const Launch at;
+    const TrainerLaunch at;
     const auto read = [&](const std::string& more) {
         return translate(at.folder.write("a.yml",
                                          "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 2048\n"
@@ -533,7 +533,7 @@ TEST_CASE("what axolotl moves to the host is computed again only where all weigh
 // Each tool pads a batch to its longest sequence unless it packs them; LLaMA-Factory packs where
 // it pretrains.
 TEST_CASE("sequences that are not packed are a doubt, whatever tool trains on them") {
-    const Launch at;
+    const TrainerLaunch at;
     const auto doubts = [&](const std::string& text) {
         const auto t = translate(at.folder.write("p.yaml", text), {});
         return has(lines(t.open), "a batch of others has that of its longest");
@@ -558,7 +558,7 @@ TEST_CASE("sequences that are not packed are a doubt, whatever tool trains on th
 
 // fms-hf-tuning's jobs have accelerate's flags in a table: nothing of it is read, and it is said.
 TEST_CASE("names in tables that nobody reads are problems if they are of what changes a step") {
-    const Launch at;
+    const TrainerLaunch at;
     const auto t = translate(at.folder.write("job.json",
                                              R"({"model_name_or_path": "meta-llama/Llama-3.1-8B",
  "per_device_train_batch_size": 4, "accelerate_launch_args": {"fsdp_sharding_strategy": 1,
@@ -570,7 +570,7 @@ TEST_CASE("names in tables that nobody reads are problems if they are of what ch
 
 // What they take for granted is theirs whether or not the file is there.
 TEST_CASE("a launch whose file is not there has its own tool's defaults") {
-    const Launch at;
+    const TrainerLaunch at;
     for (const auto& [line, tool] :
          {std::pair("llamafactory-cli train gone.yaml", "LLaMA-Factory"),
           {"axolotl train gone.yml", "axolotl"},
@@ -584,7 +584,7 @@ TEST_CASE("a launch whose file is not there has its own tool's defaults") {
 
 // finetuning_args.py: lora_target all; it says nothing where no adapters are trained.
 TEST_CASE("LLaMA-Factory's adapters are at all linear layers unless told") {
-    const Launch at;
+    const TrainerLaunch at;
     const auto on = [&](const std::string& more) {
         return value(translate(at.folder.write("l.yaml",
                                                "model_name_or_path: meta-llama/Llama-3.1-8B\n"
@@ -601,7 +601,7 @@ TEST_CASE("LLaMA-Factory's adapters are at all linear layers unless told") {
 // LLaMA-Factory's own files by their names; TRL computes layers again unless told, whatever
 // accelerate's file says of its own checkpoints.
 TEST_CASE("what a file's name says of offload, and whose checkpoints are off") {
-    const Launch at;
+    const TrainerLaunch at;
     const auto factory = [&](const std::string& file) {
         return translate(at.folder.write("run.yaml",
                                          "model_name_or_path: meta-llama/Llama-3.1-8B\nstage: sft\n"
@@ -649,14 +649,14 @@ TEST_CASE("what a file's name says of offload, and whose checkpoints are off") {
 }
 
 TEST_CASE("a least and a most number of nodes are one where they are alike") {
-    const Launch at;
+    const TrainerLaunch at;
     const std::string run = " --nproc_per_node=8 train.py --per_device_train_batch_size 1" + model;
     CHECK(value(at.read("torchrun --nnodes=2:2" + run), "cluster.nodes") == "2");
     CHECK(value(at.read("torchrun --nnodes 1:4" + run), "cluster.nodes") == "1");
 }
 
 TEST_CASE("flags that nobody knows are problems if their names are of what changes a step") {
-    const Launch at;
+    const TrainerLaunch at;
     const auto t = at.read("torchrun --nproc_per_node 8 own.py" + model +
                            " --magic_parallel_size 4 --expert_depth 3 --favourite_colour red "
                            "--num_layers 7 --use_liger_kernel --optim lomo "
@@ -669,7 +669,7 @@ TEST_CASE("flags that nobody knows are problems if their names are of what chang
 }
 
 TEST_CASE("a folder with a config.json beside the script is the model that a launch names") {
-    const Launch at;
+    const TrainerLaunch at;
     std::filesystem::create_directories(at.folder.path() + "/local");
     at.folder.write("local/config.json",
                     R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 128,
@@ -680,7 +680,7 @@ TEST_CASE("a folder with a config.json beside the script is the model that a lau
 }
 
 TEST_CASE("what installs packages is no launch") {
-    const Launch at;
+    const TrainerLaunch at;
     const auto t = at.read("pip install --upgrade trl accelerate\ntrl sft" + model);
     CHECK(t.format == "TRL");
     CHECK_THAT(lines(t.open), !Contains("training commands"));

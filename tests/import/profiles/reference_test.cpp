@@ -18,20 +18,20 @@ namespace {
 std::string traces() { return shared_folder("traces"); }
 bool absent() { return is_absent(traces(), "shared/traces"); }
 
-using Row = std::map<std::string, std::string>;
-std::vector<Row> table(const std::string& name) {
+using ReferenceRow = std::map<std::string, std::string>;
+std::vector<ReferenceRow> table(const std::string& name) {
     CsvReader reader(traces() + "/reference/" + name);
     reader.next();
     const auto header = reader.fields();
-    std::vector<Row> rows;
+    std::vector<ReferenceRow> rows;
     while (reader.next()) {
-        Row row;
+        ReferenceRow row;
         for (std::size_t i = 0; i < header.size(); ++i) row[header[i]] = reader.fields()[i];
         rows.push_back(row);
     }
     return rows;
 }
-double number(const Row& row, const std::string& column) {
+double number(const ReferenceRow& row, const std::string& column) {
     return row.at(column).empty() ? 0 : std::stod(row.at(column));
 }
 double microseconds_of(Seconds time) { return time.si() * 1e6; }
@@ -49,7 +49,7 @@ const Profile& profile(const std::string& file) {
 TEST_CASE("real traces: span, busy, idle and overlap within 0.1 %", "[shared]") {
     if (absent()) return;
     int checked = 0;
-    for (const Row& row : table("timeline.csv")) {
+    for (const ReferenceRow& row : table("timeline.csv")) {
         std::string file = row.at("file");
         // Of the file with two readings ours is the second: symmetric memory's kernels communicate.
         if (file == "vllm_tp8_decode_b200_rank0.json.gz") continue;
@@ -79,7 +79,7 @@ TEST_CASE("real traces: every product's sizes, calls and time", "[shared]") {
     std::map<Key, std::pair<int, double>> ours;
     std::set<std::string> files;
     const auto rows = table("gemm.csv");
-    for (const Row& row : rows) files.insert(row.at("file"));
+    for (const ReferenceRow& row : rows) files.insert(row.at("file"));
     for (const std::string& file : files)
         for (const OperatorTimes& t : operator_times(profile(file))) {
             if (!std::holds_alternative<Gemm>(t.call.work)) continue;
@@ -89,7 +89,7 @@ TEST_CASE("real traces: every product's sizes, calls and time", "[shared]") {
             sum.first += t.calls;
             sum.second += microseconds_of(t.total);
         }
-    for (const Row& row : rows) {
+    for (const ReferenceRow& row : rows) {
         const auto at = ours.find({row.at("file"), row.at("op"), std::stol(row.at("batch")),
                                    std::stol(row.at("m")), std::stol(row.at("n")),
                                    std::stol(row.at("k")), row.at("dtype")});
@@ -103,7 +103,7 @@ TEST_CASE("real traces: every product's sizes, calls and time", "[shared]") {
 
 TEST_CASE("real traces: collectives' operation, elements, calls and times", "[shared]") {
     if (absent()) return;
-    for (const Row& row : table("collectives.csv")) {
+    for (const ReferenceRow& row : table("collectives.csv")) {
         if (row.at("source") != "kernel args") continue;
         INFO(row.at("file") << " " << row.at("collective") << " " << row.at("in_elements"));
         bool found = false;
@@ -123,7 +123,7 @@ TEST_CASE("real traces: collectives' operation, elements, calls and times", "[sh
 
 TEST_CASE("real traces: steps, phases and launches within 0.5 %", "[shared]") {
     if (absent()) return;
-    for (const Row& row : table("steps.csv")) {
+    for (const ReferenceRow& row : table("steps.csv")) {
         const auto& steps = profile(row.at("file")).steps;
         if (profile(row.at("file")).steps_on_device) continue;  // one trace, below
         const auto at = std::find_if(steps.begin(), steps.end(),
@@ -139,7 +139,7 @@ TEST_CASE("real traces: steps, phases and launches within 0.5 %", "[shared]") {
     REQUIRE(ahead.steps.size() == 2);
     CHECK(microseconds_of(ahead.steps[0].duration) == Approx(19050).epsilon(0.01));
     CHECK(microseconds_of(ahead.steps[1].duration) == Approx(18554).epsilon(0.01));
-    for (const Row& row : table("phases.csv")) {
+    for (const ReferenceRow& row : table("phases.csv")) {
         const DeviceTimes t = device_times(profile(row.at("file")));
         double ours = 0;
         for (const auto& [phase, time] : t.phases) {
@@ -156,7 +156,7 @@ TEST_CASE("real traces: steps, phases and launches within 0.5 %", "[shared]") {
         if (row.at("file") != "vllm_tp8_decode_b200_rank0.json.gz")
             CHECK(ours == Approx(number(row, "time_us")).epsilon(5e-3));
     }
-    for (const Row& row : table("launches.csv"))
+    for (const ReferenceRow& row : table("launches.csv"))
         CHECK(static_cast<double>(profile(row.at("file")).launches.size()) ==
               number(row, "launch_calls"));
 }
@@ -179,7 +179,7 @@ TEST_CASE("eight real ranks: the shortest duration of each collective is its tra
 
 TEST_CASE("real Nsight exports: kernels and their time", "[shared]") {
     if (absent()) return;
-    for (const Row& row : table("nsys_summary.csv")) {
+    for (const ReferenceRow& row : table("nsys_summary.csv")) {
         if (row.at("quantity") != "kernels") continue;
         const Profile& p = profile(row.at("file"));
         CHECK(p.counts.kernels == std::stol(row.at("calls")));

@@ -14,7 +14,7 @@ using namespace stepcast;
 namespace {
 
 using Event = AllocatorEvent::Kind;
-using Direction = GatheredWeights::Direction;
+using GatherPass = GatheredWeights::Direction;
 
 // GPT-2 with 124,439,808 weights, tied, 16-bit gradients, on two ranks, two micro-batches a step.
 constexpr double weights = 124439808;
@@ -82,14 +82,14 @@ double left_by_forward(bool again, bool tied, double reuse_distance) {
     GatheredWeights modules(tensors, units, tied, 2 * reuse_distance);
     for (std::size_t unit = 0; unit < units.size(); ++unit)
         for (std::size_t i = 0; i < units[unit].bytes.size(); ++i) {
-            modules.before(unit, i, Direction::forward);
-            modules.after(unit, i, Direction::forward);
+            modules.before(unit, i, GatherPass::forward);
+            modules.after(unit, i, GatherPass::forward);
         }
     const double left = living(tensors.out);
     for (std::size_t unit = units.size(); unit-- > 0;)
         for (std::size_t i = units[unit].bytes.size(); i-- > 0;) {
-            modules.before(unit, i, Direction::backward);
-            modules.after(unit, i, Direction::backward);
+            modules.before(unit, i, GatherPass::backward);
+            modules.after(unit, i, GatherPass::backward);
         }
     CHECK(living(tensors.out) == 0);
     return left;
