@@ -29,7 +29,7 @@ struct TrainerLaunch {
     }
 };
 
-const std::string model = " --model_name_or_path meta-llama/Llama-3.1-8B";
+const std::string model_flag = " --model_name_or_path meta-llama/Llama-3.1-8B";
 
 // What is written for it is an experiment that can be forecast.
 void check_runs(const Translation& t) {
@@ -44,7 +44,7 @@ void check_runs(const Translation& t) {
 TEST_CASE("the Trainer's flags under torchrun: batch, length, recompute, kernels, precision") {
     const TrainerLaunch at;
     const auto t = at.read(
-        "torchrun --nproc_per_node 8 --nnodes 2 run_clm.py" + model +
+        "torchrun --nproc_per_node 8 --nnodes 2 run_clm.py" + model_flag +
         " --per_device_train_batch_size 2 --gradient_accumulation_steps 4 --block_size 2048 "
         "--gradient_checkpointing --bf16 --attn_implementation flash_attention_2 --do_train");
     CHECK(t.format == "Hugging Face's Trainer");
@@ -83,14 +83,15 @@ TEST_CASE("the type of the weights decides what bf16 means under DistributedData
                            {"--bf16 False --dtype float16", false, "fp16"},
                            {"--dtype auto", false, "bf16"}}) {
         INFO(row.flags);
-        const auto t = at.read("torchrun --nproc_per_node=8 train.py" + model + " " + row.flags);
+        const auto t =
+            at.read("torchrun --nproc_per_node=8 train.py" + model_flag + " " + row.flags);
         CHECK(t.framework == "transformers-trainer");
         for (const char* key : {"runtime.autocast", "runtime.optimizer.master_weights"})
             CHECK((value(t, key) == "false") == !row.autocast);
         CHECK(value(t, "workload.dtype") == row.dtype);
         check_runs(t);
     }
-    CHECK_THAT(lines(at.read("torchrun --nproc_per_node=8 train.py --bf16" + model).open),
+    CHECK_THAT(lines(at.read("torchrun --nproc_per_node=8 train.py --bf16" + model_flag).open),
                Contains("--set runtime.autocast=true"));
 }
 
@@ -103,7 +104,7 @@ TEST_CASE("FSDP of the Trainer's flags, of its file, and of accelerate's") {
     at.folder.write("two.yaml",
                     "distributed_type: FSDP\nnum_processes: 16\nnum_machines: 2\nmixed_precision: "
                     "bf16\nfsdp_config:\n  fsdp_sharding_strategy: HYBRID_SHARD\n  version: 1\n");
-    const std::string run = "torchrun --nproc_per_node 8 train.py --bf16" + model;
+    const std::string run = "torchrun --nproc_per_node 8 train.py --bf16" + model_flag;
     for (const auto& [line, zero] :
          {std::pair<std::string, std::string>{run + " --fsdp \"full_shard auto_wrap\"", "3"},
           {run + " --fsdp true", "3"},
@@ -112,9 +113,9 @@ TEST_CASE("FSDP of the Trainer's flags, of its file, and of accelerate's") {
           {run + " --fsdp --fsdp_config new.json", "2"},
           {"accelerate launch --num_processes 8 --use_fsdp --fsdp_sharding_strategy 1 "
            "--mixed_precision bf16 train.py" +
-               model,
+               model_flag,
            "3"},
-          {"accelerate launch --config_file two.yaml train.py" + model, "3"}}) {
+          {"accelerate launch --config_file two.yaml train.py" + model_flag, "3"}}) {
         INFO(line);
         const auto t = at.read(line);
         CHECK(t.framework == "transformers");
@@ -124,7 +125,7 @@ TEST_CASE("FSDP of the Trainer's flags, of its file, and of accelerate's") {
                          {"runtime.gradients.type", "bf16"}});
         check_runs(t);
     }
-    const auto two = at.read("accelerate launch --config_file two.yaml train.py" + model);
+    const auto two = at.read("accelerate launch --config_file two.yaml train.py" + model_flag);
     check_values(two, {{"parallelism.shard", "8"},
                        {"parallelism.dp", "16"},
                        {"cluster.nodes", "2"},
@@ -134,7 +135,7 @@ TEST_CASE("FSDP of the Trainer's flags, of its file, and of accelerate's") {
     CHECK_THAT(lines(half.problems), Contains("HYBRID_SHARD_ZERO2 ("));
     check_runs(half);
     check_runs(at.read(run + " --fsdp hybrid_shard"));
-    CHECK_THAT(lines(at.read("python train.py --bf16 --fsdp hybrid_shard" + model).open),
+    CHECK_THAT(lines(at.read("python train.py --bf16 --fsdp hybrid_shard" + model_flag).open),
                Contains("parallelism.shard"));
     const auto off = at.read(run + " --fsdp \"no_shard offload\"");
     check_values(off, {{"parallelism.zero", "0"}});
@@ -151,12 +152,12 @@ TEST_CASE("FSDP of the Trainer's flags, of its file, and of accelerate's") {
 TEST_CASE("activations on the host are read with and without checkpoints") {
     const TrainerLaunch at;
     const std::string run = "torchrun --nproc_per_node 8 train.py --bf16 --activation_offloading";
-    const auto both = at.read(run + " --gradient_checkpointing" + model);
+    const auto both = at.read(run + " --gradient_checkpointing" + model_flag);
     check_values(both,
                  {{"run.offload_activations", "overlapped"}, {"parallelism.recompute", "full"}});
     CHECK(both.problems.empty());
     check_runs(both);
-    const auto alone = at.read(run + " --gradient_checkpointing false" + model);
+    const auto alone = at.read(run + " --gradient_checkpointing false" + model_flag);
     check_values(alone,
                  {{"run.offload_activations", "overlapped"}, {"parallelism.recompute", "none"}});
     CHECK(alone.problems.empty());
@@ -172,7 +173,7 @@ TEST_CASE("sizes of DeepSpeed's tensors are read, under stage 3 those of its upd
                                       std::to_string(stage) +
                                       R"(, "sub_group_size": 1e8,
  "stage3_max_reuse_distance": 5e7, "contiguous_gradients": false}})");
-        return at.read("deepspeed --num_gpus 8 train.py --deepspeed z.json --bf16" + model +
+        return at.read("deepspeed --num_gpus 8 train.py --deepspeed z.json --bf16" + model_flag +
                        " --per_device_train_batch_size 1");
     };
     const auto third = values(3);
@@ -184,7 +185,7 @@ TEST_CASE("sizes of DeepSpeed's tensors are read, under stage 3 those of its upd
  "sub_group_size": 0, "reduce_bucket_size": 0, "max_reuse_distance": 7}})");  // full with any
                                                                               // tensor
     check_values(
-        at.read("deepspeed --num_gpus 8 train.py --deepspeed z.json --bf16" + model),
+        at.read("deepspeed --num_gpus 8 train.py --deepspeed z.json --bf16" + model_flag),
         {{"runtime.optimizer.part", "1 weights"}, {"runtime.gradients.bucket", "1 weights"}});
     const auto second = values(2);
     CHECK(value(second, "runtime.gradients.flat") == "false");
@@ -200,7 +201,8 @@ TEST_CASE("DeepSpeed's file is read with what the Trainer puts for auto") {
         R"({"bf16": {"enabled": "auto"}, "fp16": {"enabled": "auto"}, "train_batch_size": "auto",
  "zero_optimization": {"stage": 2, "overlap_comm": true, "reduce_bucket_size": "auto"},
  "gradient_accumulation_steps": "auto", "train_micro_batch_size_per_gpu": "auto"})");
-    const std::string line = "deepspeed --num_gpus 8 train.py --deepspeed z2.json --bf16" + model +
+    const std::string line = "deepspeed --num_gpus 8 train.py --deepspeed z2.json --bf16" +
+                             model_flag +
                              " --per_device_train_batch_size 1 --gradient_accumulation_steps 16";
     const auto t = at.read(line);
     CHECK(t.framework == "deepspeed-transformers");
@@ -217,20 +219,21 @@ TEST_CASE("DeepSpeed's file is read with what the Trainer puts for auto") {
  "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2})");
     check_values(at.read("accelerate launch --use_deepspeed --deepspeed_config_file z1.json "
                          "--num_processes 4 train.py" +
-                         model),
+                         model_flag),
                  {{"parallelism.micro_batch", "4"},
                   {"parallelism.global_batch", "32"},
                   {"workload.dtype", "fp16"},
                   {"parallelism.zero", "1"}});
-    CHECK_THAT(lines(at.read("deepspeed --num_gpus 8 train.py --deepspeed z1.json" + model +
+    CHECK_THAT(lines(at.read("deepspeed --num_gpus 8 train.py --deepspeed z1.json" + model_flag +
                              " --per_device_train_batch_size 8")
                          .problems),
                Contains("train_micro_batch_size_per_gpu (") && Contains("the Trainer stops there"));
-    CHECK_THAT(lines(at.read("deepspeed --num_gpus 8 train.py --deepspeed gone.json" + model).open),
-               Contains("gone.json is not there"));
+    CHECK_THAT(
+        lines(at.read("deepspeed --num_gpus 8 train.py --deepspeed gone.json" + model_flag).open),
+        Contains("gone.json is not there"));
     check_values(at.read("accelerate launch --use_deepspeed --zero_stage 3 --num_processes 8 "
                          "--mixed_precision fp16 train.py" +
-                         model),
+                         model_flag),
                  {{"parallelism.zero", "3"}, {"workload.dtype", "fp16"}});
 }
 
@@ -245,7 +248,7 @@ TEST_CASE("flags of accelerate count above its file, and degrees of its parallel
         "accelerate launch --config_file=base.yaml --num_machines 1 --num_processes 8 "
         "--mixed_precision bf16 --use_fsdp --parallelism_config_tp_size 2 "
         "--parallelism_config_cp_size 2 train.py" +
-        model + " --per_device_train_batch_size 3");
+        model_flag + " --per_device_train_batch_size 3");
     check_values(t, {{"cluster.nodes", "1"},
                      {"cluster.gpus_per_node", "8"},
                      {"parallelism.tp", "2"},
@@ -254,18 +257,19 @@ TEST_CASE("flags of accelerate count above its file, and degrees of its parallel
                      {"parallelism.global_batch", "6"},
                      {"workload.dtype", "bf16"},
                      {"parallelism.zero", "3"}});
-    CHECK_THAT(lines(at.read("accelerate launch --config_file gone.yaml train.py" + model).open),
-               Contains("config_file (") && Contains("gone.yaml is not there"));
+    CHECK_THAT(
+        lines(at.read("accelerate launch --config_file gone.yaml train.py" + model_flag).open),
+        Contains("config_file (") && Contains("gone.yaml is not there"));
     CHECK_THAT(lines(at.read("accelerate launch --num_processes 8 --parallelism_config_sp_size 4 "
                              "train.py" +
-                             model)
+                             model_flag)
                          .problems),
                Contains("Ulysses"));
     const auto megatron = at.read(
         "accelerate launch --use_megatron_lm --num_processes 8 --megatron_lm_tp_degree 2 "
         "--megatron_lm_pp_degree 2 --megatron_lm_num_micro_batches 4 --mixed_precision bf16 "
         "train.py" +
-        model + " --per_device_train_batch_size 2");
+        model_flag + " --per_device_train_batch_size 2");
     CHECK(megatron.framework == "megatron-core");
     check_values(megatron, {{"parallelism.tp", "2"},
                             {"parallelism.pp", "2"},
@@ -289,12 +293,12 @@ TEST_CASE("TRL, LLaMA-Factory and axolotl have defaults of their own, on the lin
                        {"workload.adapter_rank", "64"},
                        {"workload.dtype", "bf16"},
                        {"parallelism.recompute", "full"}});
-    check_values(at.read("accelerate launch --num_processes 8 -m trl.scripts.sft" + model +
+    check_values(at.read("accelerate launch --num_processes 8 -m trl.scripts.sft" + model_flag +
                          " --use_peft --lora_target_modules q_proj up_proj"),
                  {{"workload.seq", "1024"},
                   {"workload.adapter_rank", "16"},
                   {"workload.adapter_on", "linear"}});
-    CHECK_THAT(lines(at.read("accelerate launch --num_processes 8 dpo.py" + model).problems),
+    CHECK_THAT(lines(at.read("accelerate launch --num_processes 8 dpo.py" + model_flag).problems),
                Contains("dpo (") && Contains("second model"));
     at.folder.write("lf.yaml",
                     "model_name_or_path: meta-llama/Meta-Llama-3-8B-Instruct\nstage: "
@@ -351,10 +355,10 @@ TEST_CASE("training by preferences or rewards is not read as supervised training
         CAPTURE(text);
         CHECK(problems_of(text).empty());
     }
-    CHECK_THAT(
-        lines(at.read("accelerate launch --num_processes 8 own.py" + model + " --num_generations 8")
-                  .problems),
-        Contains("num_generations ("));
+    CHECK_THAT(lines(at.read("accelerate launch --num_processes 8 own.py" + model_flag +
+                             " --num_generations 8")
+                         .problems),
+               Contains("num_generations ("));
     at.folder.write("p.yaml", ax + "bf16: full\noptimizer: paged_adamw_8bit\n");
     check_values(translate(at.folder.path() + "/p.yaml", {}), {{"workload.optimizer", "adam8bit"},
                                                                {"run.paged_optimizer", "true"},
@@ -390,7 +394,7 @@ TEST_CASE("QLoRA's frozen weights in four bits are read from each tool") {
         CHECK(value(t, "workload.frozen") == frozen);
         CHECK_THAT(lines(t.problems), !Contains("load_in_4bit") && !Contains("quantization_bit"));
     }
-    const auto trl = at.read("accelerate launch --num_processes 8 own.py" + model +
+    const auto trl = at.read("accelerate launch --num_processes 8 own.py" + model_flag +
                              " --load_in_4bit true --lora_r 16");
     CHECK(value(trl, "workload.frozen") == "nf4");
     const auto tune = read(
@@ -420,7 +424,7 @@ TEST_CASE("whether the scales of four bits are packed again is read from each to
     CHECK(read(factory + "false\n").empty());
     CHECK(read(axolotl + "false\n") == "nf4");
     CHECK(read(axolotl + "true\n") == "nf4_double");
-    CHECK(value(at.read("trl sft --use_peft --load_in_4bit --use_bnb_nested_quant" + model),
+    CHECK(value(at.read("trl sft --use_peft --load_in_4bit --use_bnb_nested_quant" + model_flag),
                 "workload.frozen") == "nf4_double");
 }
 
@@ -431,7 +435,7 @@ TEST_CASE("the launch's precision holds where DeepSpeed's file has no section fo
     at.folder.write("plain.json", R"({"zero_optimization": {"stage": 2}})");
     at.folder.write("half.json",
                     R"({"zero_optimization": {"stage": 2}, "fp16": {"enabled": true}})");
-    const std::string run = "deepspeed --num_gpus 8 train.py" + model;
+    const std::string run = "deepspeed --num_gpus 8 train.py" + model_flag;
     CHECK(value(at.read(run + " --deepspeed plain.json --bf16"), "workload.dtype") == "bf16");
     CHECK(value(at.read(run + " --deepspeed plain.json --fp16"), "workload.dtype") == "fp16");
     CHECK(value(at.read(run + " --deepspeed plain.json"), "workload.dtype") == "fp32");
@@ -446,12 +450,12 @@ TEST_CASE("JSON in place of a file's name is read as the file would be") {
     const auto t = TrainerLaunch().read(
         "torchrun --nproc_per_node 8 train.py --bf16 --fsdp full_shard --fsdp_config "
         "'{\"activation_checkpointing\": true, \"reshard_after_forward\": \"shard_grad_op\"}'" +
-        model);
+        model_flag);
     check_values(t, {{"parallelism.recompute", "full"}, {"parallelism.zero", "2"}});
     const auto deep = TrainerLaunch().read(
         "torchrun --nproc_per_node 8 train.py --bf16 --deepspeed "
         "'{\"zero_optimization\": {\"stage\": 1}}'" +
-        model);
+        model_flag);
     check_values(deep, {{"parallelism.zero", "1"}, {"workload.dtype", "bf16"}});
     CHECK(deep.framework == "deepspeed-transformers");
 }
@@ -493,7 +497,7 @@ TEST_CASE("adapters are those of the tool's switch") {
                  {{"workload.adapter_rank", "32"}, {"workload.adapter_on", "linear"}});
     check_values(axolotl("adapter: qlora\nload_in_4bit: true\nlora_target_modules: [q_proj]\n"),
                  {{"workload.adapter_rank", "32"}, {"workload.adapter_on", "attention"}});
-    const std::string trl = "trl sft --num_processes 8 --lora_r 32" + model;
+    const std::string trl = "trl sft --num_processes 8 --lora_r 32" + model_flag;
     CHECK(value(at.read(trl), "workload.adapter_rank").empty());
     CHECK(value(at.read(trl + " --use_peft"), "workload.adapter_rank") == "32");
 }
@@ -640,24 +644,25 @@ TEST_CASE("what a file's name says of offload, and whose checkpoints are off") {
                                                 "mixed_precision: bf16\nfsdp_config:\n  "
                                                 "fsdp_activation_checkpointing: ") +
                                         own + "\n");
-        CHECK(value(at.read("accelerate launch --config_file acc.yaml sft.py" + model),
+        CHECK(value(at.read("accelerate launch --config_file acc.yaml sft.py" + model_flag),
                     "parallelism.recompute") == again);
     }
-    CHECK(value(at.read("accelerate launch --config_file acc.yaml sft.py" + model +
+    CHECK(value(at.read("accelerate launch --config_file acc.yaml sft.py" + model_flag +
                         " --gradient_checkpointing False"),
                 "parallelism.recompute") == "none");
 }
 
 TEST_CASE("a least and a most number of nodes are one where they are alike") {
     const TrainerLaunch at;
-    const std::string run = " --nproc_per_node=8 train.py --per_device_train_batch_size 1" + model;
+    const std::string run =
+        " --nproc_per_node=8 train.py --per_device_train_batch_size 1" + model_flag;
     CHECK(value(at.read("torchrun --nnodes=2:2" + run), "cluster.nodes") == "2");
     CHECK(value(at.read("torchrun --nnodes 1:4" + run), "cluster.nodes") == "1");
 }
 
 TEST_CASE("flags that nobody knows are problems if their names are of what changes a step") {
     const TrainerLaunch at;
-    const auto t = at.read("torchrun --nproc_per_node 8 own.py" + model +
+    const auto t = at.read("torchrun --nproc_per_node 8 own.py" + model_flag +
                            " --magic_parallel_size 4 --expert_depth 3 --favourite_colour red "
                            "--num_layers 7 --use_liger_kernel --optim lomo "
                            "--config_overrides n_layer=3 --load_in_4bit");
@@ -681,7 +686,7 @@ TEST_CASE("a folder with a config.json beside the script is the model that a lau
 
 TEST_CASE("what installs packages is no launch") {
     const TrainerLaunch at;
-    const auto t = at.read("pip install --upgrade trl accelerate\ntrl sft" + model);
+    const auto t = at.read("pip install --upgrade trl accelerate\ntrl sft" + model_flag);
     CHECK(t.format == "TRL");
     CHECK_THAT(lines(t.open), !Contains("training commands"));
 }

@@ -11,7 +11,7 @@ using namespace stepcast;
 
 namespace {
 
-constexpr auto turn_forward = Pass::turn_forward, turn_backward = Pass::turn_backward;
+constexpr auto turn_forward = Pass::forward, turn_backward = Pass::backward;
 constexpr std::size_t unit_of(UnitKind kind, Pass pass) { return feature::unit(kind, pass); }
 
 FeatureCounts counts_of(const std::map<std::size_t, double>& values) {

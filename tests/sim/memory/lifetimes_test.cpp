@@ -16,7 +16,7 @@ using namespace stepcast;
 
 namespace {
 
-using Kind = AllocatorEvent::Kind;
+using EventKind = AllocatorEvent::Kind;
 
 Experiment experiment_of(const std::string& name, const std::vector<Override>& keys = {}) {
     return read_experiment(name, keys);
@@ -28,8 +28,8 @@ std::vector<double> live_bytes(const Lifetimes& list) {
     double now = 0;
     for (const AllocatorEvent& event : list.events) {
         const auto size = static_cast<double>(list.tensors.at(event.id).bytes);
-        if (event.kind == Kind::allocate) now += size;
-        if (event.kind == Kind::free) now -= size;
+        if (event.kind == EventKind::allocate) now += size;
+        if (event.kind == EventKind::free) now -= size;
         bytes.push_back(now);
     }
     return bytes;
@@ -40,8 +40,8 @@ double peak_of(const Lifetimes& list) { return std::ranges::max(live_bytes(list)
 std::map<TensorKind, double> lasting(const Lifetimes& list) {
     std::vector<bool> lives(list.tensors.size());
     for (const AllocatorEvent& event : list.events)
-        if (event.kind == Kind::allocate || event.kind == Kind::free)
-            lives[event.id] = event.kind == Kind::allocate;
+        if (event.kind == EventKind::allocate || event.kind == EventKind::free)
+            lives[event.id] = event.kind == EventKind::allocate;
     std::map<TensorKind, double> bytes;
     for (std::size_t id = 0; id < lives.size(); ++id)
         if (lives[id]) bytes[list.tensors[id].kind] += static_cast<double>(list.tensors[id].bytes);
@@ -64,7 +64,7 @@ std::vector<double> ratios(const Experiment& e) {
 Experiment two_layers() {
     Experiment e;
     Workload& w = e.workload;
-    w.kind = Workload::Kind::transformer;
+    w.kind = Workload::EventKind::transformer;
     w.layers = 2;
     w.hidden = 64;
     w.heads = 2;
@@ -112,7 +112,7 @@ TEST_CASE("after a step only weights, states, buffers and workspaces are left") 
     for (std::uint64_t seed = 0; seed < 100; ++seed) {
         std::string taken;
         const Experiment e = drawn_experiments::draw(seed, taken);
-        if (e.workload.kind != Workload::Kind::transformer || runs_script(e)) continue;
+        if (e.workload.kind != Workload::EventKind::transformer || runs_script(e)) continue;
         CAPTURE(seed, taken);
         for (const auto& [kind, bytes] : lasting(lifetimes_of(e, routing_of(e), 0))) {
             CAPTURE(to_string(kind), bytes);
@@ -132,7 +132,7 @@ TEST_CASE("the closed form bounds the peak of the list, whatever the experiment"
         std::string taken;
         Experiment e = drawn_experiments::draw(seed, taken);
         const Parallelism& p = e.parallelism;
-        if (e.workload.kind != Workload::Kind::transformer || runs_script(e)) continue;
+        if (e.workload.kind != Workload::EventKind::transformer || runs_script(e)) continue;
         if (p.recompute != Recompute::alternate && !p.overlap_experts && p.cut == StageCut::layers)
             e.run.offload_activations = static_cast<ActivationOffload>(seed % 3);
         CAPTURE(seed, taken);
@@ -156,7 +156,7 @@ TEST_CASE("what lasts and what is kept is a lower bound of the list, whatever th
     for (std::uint64_t seed = 0; seed < 300; ++seed) {
         std::string taken;
         const Experiment e = drawn_experiments::draw(seed, taken);
-        if (e.workload.kind != Workload::Kind::transformer || runs_script(e)) continue;
+        if (e.workload.kind != Workload::EventKind::transformer || runs_script(e)) continue;
         const Routing routing = routing_of(e);
         const auto stages = memory_of_stages(e, routing);
         for (std::size_t s = 0; s < stages.size(); ++s, ++seen) {
@@ -176,7 +176,7 @@ TEST_CASE("what lasts and what is kept is a lower bound of the list, whatever th
 TEST_CASE("for every preset the peak of the list is the closed form's within 8 %") {
     for (const std::string& name : preset_names(PresetKind::experiment)) {
         const Experiment e = read_experiment(name);
-        if (e.workload.kind != Workload::Kind::transformer || runs_script(e)) continue;
+        if (e.workload.kind != Workload::EventKind::transformer || runs_script(e)) continue;
         CAPTURE(name);
         for (const double ratio : ratios(e)) CHECK(ratio == Approx(1).margin(0.08));
     }
@@ -262,8 +262,8 @@ TEST_CASE("an eager host gathers for its backwards into two buffers that stay") 
         const Lifetimes list = lifetimes_of(split_sequence(lead, 4), {}, 0);
         std::vector<bool> lives(list.tensors.size());
         for (const AllocatorEvent& event : list.events)
-            if (event.kind == Kind::allocate || event.kind == Kind::free)
-                lives[event.id] = event.kind == Kind::allocate;
+            if (event.kind == EventKind::allocate || event.kind == EventKind::free)
+                lives[event.id] = event.kind == EventKind::allocate;
         double whole = 0;
         for (std::size_t id = 0; id < lives.size(); ++id)
             if (lives[id] && list.tensors[id].phase == Phase::backward &&
@@ -281,7 +281,7 @@ TEST_CASE("an eager host gathers for its backwards into two buffers that stay") 
 TEST_CASE("stacked heads keep the projections' result beside copies of keys and values") {
     Experiment e;
     Workload& w = e.workload;
-    w.kind = Workload::Kind::transformer;
+    w.kind = Workload::EventKind::transformer;
     w.layers = 4;
     w.hidden = 64;
     w.heads = 2;
@@ -338,7 +338,7 @@ TEST_CASE("the first product of a forward and of a backward takes a workspace be
     std::vector<const StepTensor*> made;
     std::vector<std::size_t> workspaces;
     for (const AllocatorEvent& event : list.events) {
-        if (event.kind != Kind::allocate) continue;
+        if (event.kind != EventKind::allocate) continue;
         made.push_back(&list.tensors[event.id]);
         if (made.back()->kind == TensorKind::workspaces) workspaces.push_back(made.size() - 1);
     }
@@ -373,7 +373,7 @@ TEST_CASE("buckets are rebuilt before the second step while the old ones are the
     double first = 0, rebuilt = 0;
     std::size_t of_first = 0, begin = 0;
     for (std::size_t i = 0; i < list.events.size(); ++i) {
-        if (list.events[i].kind != Kind::allocate || !is_bucket(list.events[i])) continue;
+        if (list.events[i].kind != EventKind::allocate || !is_bucket(list.events[i])) continue;
         const StepTensor& t = list.tensors[list.events[i].id];
         (t.step < 0 ? first : rebuilt) += static_cast<double>(t.bytes);
         if (t.step < 0) ++of_first;
@@ -384,7 +384,8 @@ TEST_CASE("buckets are rebuilt before the second step while the old ones are the
     CHECK(of_first > 1);
     for (std::size_t i = begin; i < begin + 2 * of_first; ++i) {
         CHECK(is_bucket(list.events[i]));
-        CHECK(list.events[i].kind == (i < begin + of_first ? Kind::allocate : Kind::free));
+        CHECK(list.events[i].kind ==
+              (i < begin + of_first ? EventKind::allocate : EventKind::free));
     }
 }
 
