@@ -64,7 +64,7 @@ std::vector<double> ratios(const Experiment& e) {
 Experiment two_layers() {
     Experiment e;
     Workload& w = e.workload;
-    w.kind = Workload::EventKind::transformer;
+    w.kind = Workload::Kind::transformer;
     w.layers = 2;
     w.hidden = 64;
     w.heads = 2;
@@ -112,7 +112,7 @@ TEST_CASE("after a step only weights, states, buffers and workspaces are left") 
     for (std::uint64_t seed = 0; seed < 100; ++seed) {
         std::string taken;
         const Experiment e = drawn_experiments::draw(seed, taken);
-        if (e.workload.kind != Workload::EventKind::transformer || runs_script(e)) continue;
+        if (e.workload.kind != Workload::Kind::transformer || runs_script(e)) continue;
         CAPTURE(seed, taken);
         for (const auto& [kind, bytes] : lasting(lifetimes_of(e, routing_of(e), 0))) {
             CAPTURE(to_string(kind), bytes);
@@ -132,7 +132,7 @@ TEST_CASE("the closed form bounds the peak of the list, whatever the experiment"
         std::string taken;
         Experiment e = drawn_experiments::draw(seed, taken);
         const Parallelism& p = e.parallelism;
-        if (e.workload.kind != Workload::EventKind::transformer || runs_script(e)) continue;
+        if (e.workload.kind != Workload::Kind::transformer || runs_script(e)) continue;
         if (p.recompute != Recompute::alternate && !p.overlap_experts && p.cut == StageCut::layers)
             e.run.offload_activations = static_cast<ActivationOffload>(seed % 3);
         CAPTURE(seed, taken);
@@ -156,7 +156,7 @@ TEST_CASE("what lasts and what is kept is a lower bound of the list, whatever th
     for (std::uint64_t seed = 0; seed < 300; ++seed) {
         std::string taken;
         const Experiment e = drawn_experiments::draw(seed, taken);
-        if (e.workload.kind != Workload::EventKind::transformer || runs_script(e)) continue;
+        if (e.workload.kind != Workload::Kind::transformer || runs_script(e)) continue;
         const Routing routing = routing_of(e);
         const auto stages = memory_of_stages(e, routing);
         for (std::size_t s = 0; s < stages.size(); ++s, ++seen) {
@@ -176,7 +176,7 @@ TEST_CASE("what lasts and what is kept is a lower bound of the list, whatever th
 TEST_CASE("for every preset the peak of the list is the closed form's within 8 %") {
     for (const std::string& name : preset_names(PresetKind::experiment)) {
         const Experiment e = read_experiment(name);
-        if (e.workload.kind != Workload::EventKind::transformer || runs_script(e)) continue;
+        if (e.workload.kind != Workload::Kind::transformer || runs_script(e)) continue;
         CAPTURE(name);
         for (const double ratio : ratios(e)) CHECK(ratio == Approx(1).margin(0.08));
     }
@@ -281,7 +281,7 @@ TEST_CASE("an eager host gathers for its backwards into two buffers that stay") 
 TEST_CASE("stacked heads keep the projections' result beside copies of keys and values") {
     Experiment e;
     Workload& w = e.workload;
-    w.kind = Workload::EventKind::transformer;
+    w.kind = Workload::Kind::transformer;
     w.layers = 4;
     w.hidden = 64;
     w.heads = 2;
