@@ -6,7 +6,7 @@ using namespace stepcast;
 
 namespace {
 
-constexpr int plan_entry = PlannedTask::plan_entry;
+constexpr int plan_entry = PlannedTask::entry;
 const Gemm product{4, 8, 16, 1, Dtype::bf16};
 
 }  // namespace
