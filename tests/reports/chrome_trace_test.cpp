@@ -67,12 +67,12 @@ TEST_CASE(
     CHECK(spans[0]["ts"] == 0.0);
     CHECK(spans[0]["dur"] == 2.0);
     CHECK(spans[0]["args"] == TraceJson{{"task", 0},
-                                   {"phase", "forward"},
-                                   {"m", 64},
-                                   {"n", 32},
-                                   {"k", 16},
-                                   {"batch", 1},
-                                   {"dtype", "fp16"}});
+                                        {"phase", "forward"},
+                                        {"m", 64},
+                                        {"n", 32},
+                                        {"k", 16},
+                                        {"batch", 1},
+                                        {"dtype", "fp16"}});
     CHECK(spans[2]["pid"] == 1);
     CHECK(spans[2]["ts"] == 2.0);
     CHECK(spans[2]["dur"] == 3.0);

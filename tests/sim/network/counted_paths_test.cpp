@@ -288,7 +288,8 @@ public:
         const double near = rate(exchanged(0), exchanged(1)),
                      far = rate(exchanged(0), exchanged(2));
         const double others = std::max(1, g_.size() - 1);
-        path.inside = BytesPerSecond(near == unlimited ? unlimited : near * (per_node - 1) / others);
+        path.inside =
+            BytesPerSecond(near == unlimited ? unlimited : near * (per_node - 1) / others);
         path.between =
             BytesPerSecond(far == unlimited ? unlimited : far * (path.ranks - per_node) / others);
         return path;
