@@ -3,9 +3,8 @@ function(optimise_less target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
-# Batches of files that are compiled as one, where a build begins from nothing: half the processor's time. Off for who edits, as a
-# changed file compiles its whole batch. Names local to a file are therefore unique in their library or test program; scripts/build.sh
-# turns it on for an empty build folder, and so CI, whose build fails where two files' names meet.
+# Batches of files that are compiled as one: for builds from nothing. Off for who edits, as a changed file compiles its whole batch.
+# Names local to a file are therefore unique in their library or test program.
 option(STEPCAST_UNITY "compile batches of files: faster from nothing, slower after an edit" OFF)
 function(compile_in_batches target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${STEPCAST_UNITY} UNITY_BUILD_BATCH_SIZE 12)

@@ -1,7 +1,5 @@
 #!/usr/bin/env bash
 # Configures and builds a preset: scripts/build.sh release|dev|asan|tsan [TARGET...]
-# An empty build/release is built in batches of files (STEPCAST_UNITY, half the work); for who edits files one by one:
-# cmake --preset release -DSTEPCAST_UNITY=OFF
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,13 +13,9 @@ shift
 targets=()
 [ $# -eq 0 ] || targets=(--target "$@")
 
-fresh=()
-if [ "$preset" = release ] && [ ! -f build/release/CMakeCache.txt ] && [ -z "${CMAKE_CXX_COMPILER_LAUNCHER:-}" ]; then
-    fresh=(-DSTEPCAST_UNITY=ON)
-fi
 mkdir -p "build/$preset"
 log=build/$preset/build.log
-if ! { cmake --preset "$preset" "${fresh[@]}" && cmake --build --preset "$preset" --parallel "$(nproc)" "${targets[@]}"; } </dev/null >"$log" 2>&1; then
+if ! { cmake --preset "$preset" && cmake --build --preset "$preset" --parallel "$(nproc)" "${targets[@]}"; } </dev/null >"$log" 2>&1; then
     tail -n 60 "$log" >&2
     echo "build: preset $preset failed; the whole output is in $log" >&2
     exit 1
