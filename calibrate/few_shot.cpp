@@ -25,7 +25,7 @@
 namespace stepcast {
 namespace {
 
-struct Rows {
+struct FewShotRows {
     std::vector<Case> cases;
     int other_devices = 0;
     std::vector<std::string> refused;
@@ -33,8 +33,8 @@ struct Rows {
 
 // Leaves out a row whose device another shipped cluster has. A row whose device no shipped cluster
 // has counts as the cluster's own.
-Rows read_rows(const CalibrationRequest& request) {
-    Rows rows;
+FewShotRows read_rows(const CalibrationRequest& request) {
+    FewShotRows rows;
     // throws for a wrong name here, so that no row is blamed
     if (!request.framework.empty()) read_framework(request.framework);
     const std::string device = read_cluster(request.cluster).gpu.name;
@@ -246,7 +246,7 @@ std::string what_is_calibrated(const CalibrationRequest& request, const StepFit&
 
 std::string calibrate_few_shot(const CalibrationRequest& request, const Progress& progress) {
     const auto stopped = [&] { return request.enough && request.enough(); };
-    Rows rows = read_rows(request);
+    FewShotRows rows = read_rows(request);
     require_one_framework(request, rows.cases);
     StepFit fit = fitted_to(rows.cases, request, progress);
     if (fit.posterior.at_start) return "interrupted before the first pass: nothing is written\n";
@@ -281,7 +281,7 @@ std::string calibrate_few_shot(const CalibrationRequest& request, const Progress
 
 std::string cross_validate(const CalibrationRequest& request, LeftOut by,
                            const Progress& progress) {
-    Rows rows = read_rows(request);
+    FewShotRows rows = read_rows(request);
     const StepFit fit = fitted_to(rows.cases, request, progress);
     const auto blocks = leave_out_blocks(fit, rows.cases, by, request.enough);
     if (blocks.empty())

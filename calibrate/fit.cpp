@@ -41,7 +41,7 @@ std::vector<std::size_t> chosen(const std::vector<bool>& flags) {
     return ids;
 }
 
-Vector put(const std::vector<std::size_t>& ids, const Vector& some, Vector all) {
+Vector put_at(const std::vector<std::size_t>& ids, const Vector& some, Vector all) {
     for (const std::size_t k : indices_of(ids)) all[ids[k]] = some[k];
     return all;
 }
@@ -104,7 +104,7 @@ public:
         for (const std::size_t j : ids) start.push_back(x[j]);
         const Posterior found = solve(problem, start);
         noise = found.noise;
-        return put(ids, found.x, x);
+        return put_at(ids, found.x, x);
     }
 
     // Derivatives of log(predicted) with respect to log(value), in units of the noise, weighted
@@ -178,7 +178,7 @@ private:
             if (progress_)
                 progress_(fmt::format("fitting {} constants to {} cases", ids.size(),
                                       std::ranges::count(in_data_, true)));
-            const Machines machines = machines_at(put(ids, some, x));
+            const Machines machines = machines_at(put_at(ids, some, x));
             Vector errors;
             for (const std::size_t i : chosen(in_data_))
                 errors.push_back(log_ratio(cases[i], machines) / cases[i].spread);

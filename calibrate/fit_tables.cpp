@@ -120,8 +120,8 @@ struct Named {
 };
 constexpr Named<AttentionRow, AttentionKernel> attentions{
     "attention", &KernelCosts::attention, &KernelCosts::attention_kernels, attention_by_name};
-constexpr Named<MoeLayerRow, ExpertKernel> experts{"expert kernels", &KernelCosts::experts,
-                                                   &KernelCosts::expert_kernels, expert_by_name};
+constexpr Named<MoeLayerRow, ExpertKernel> expert_table{
+    "expert kernels", &KernelCosts::experts, &KernelCosts::expert_kernels, expert_by_name};
 
 // Resets what each kernel's own rows must tell, so that it does not come from the kernel with most
 // rows.
@@ -210,7 +210,7 @@ public:
     void add_expert_kernels(const std::vector<MoeLayerRow>& all) {
         const std::vector<FitParameter> parameters = fit_priors({"experts"});
         const auto rows =
-            worth_fitting(all, experts, [&](const std::string&) { return parameters.size(); });
+            worth_fitting(all, expert_table, [&](const std::string&) { return parameters.size(); });
         NamedCases beside;
         for (const std::size_t i : indices_of(how_.sisters))
             for (auto& [name, cases] : expert_cases(how_.sisters[i].blocks.moe_layers))
@@ -223,17 +223,17 @@ public:
                        .undetermined = Undetermined::keep,
                        .beside = beside[name],
                        .own = {"kernel.experts.efficiency"}},
-                      experts, name.substr(0, name.find(' ')),
+                      expert_table, name.substr(0, name.find(' ')),
                       [&](const ExpertKernel& start, const FitPlan& plan) {
                           // only Blackwell's may reload
                           std::vector<ExpertKernel> forms(is_blackwell(all_.cluster.gpu) ? 3 : 2,
                                                           start);
                           forms[1].tabled = true;
                           if (forms.size() > 2) forms[2].reloads = true;
-                          return best_of(forms, plan, experts, clearly);
+                          return best_of(forms, plan, expert_table, clearly);
                       });
         all_.cluster.kernel.experts = {};
-        judge_named(rows, experts);
+        judge_named(rows, expert_table);
     }
 
     // Products of 16-byte rows that were measured as steps run them correct the law near them.

@@ -49,7 +49,7 @@ struct Collected {
 
 // Rows that occur several times, on several ranks or repeated in a graph, by name, op and number of
 // ranks.
-using Rows =
+using RowsOfKernels =
     std::map<std::tuple<std::string, std::string, int>, std::pair<Op, std::vector<double>>>;
 
 std::string key_of(const Op& op) {
@@ -182,7 +182,7 @@ FitPlan plan_of(const GpuPoints& points, std::string_view kind, const std::strin
 GpuPoints collect_gpu_points(std::span<const SweepResult> results) {
     Collected collected;
     GpuPoints& points = collected.points;
-    Rows rows;
+    RowsOfKernels rows;
     std::vector<double> intervals;
     for (const auto& [graph, measurement] : results) {
         points.ranks = graph.rank_count();

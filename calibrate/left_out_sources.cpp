@@ -86,9 +86,9 @@ void predict_others(const Shipped& shipped, std::vector<Comparison>& file,
     for (const std::size_t i : indices_of(places)) file[places[i]] = std::move(others[i]);
 }
 
-std::string source_of(const LeftOutRow& row) { return row.of.what.source; }
+std::string left_out_source(const LeftOutRow& row) { return row.of.what.source; }
 std::string device_of(const LeftOutRow& row) { return row.of.what.experiment.cluster.gpu.name; }
-std::string kind_of(const LeftOutRow& row) { return row.kind; }
+std::string left_out_kind(const LeftOutRow& row) { return row.kind; }
 
 std::string table_by(const std::vector<LeftOutRow>& rows, std::string (*name)(const LeftOutRow&)) {
     std::map<std::string, BlockErrors> blocks;
@@ -170,9 +170,9 @@ std::vector<LeftOutRow> left_out_rows(const std::vector<ScatterRow>& shipped,
 }
 
 std::string left_out_tables(const std::vector<LeftOutRow>& rows) {
-    return table_by(rows, source_of) + "\nby device, sources left out\n" +
+    return table_by(rows, left_out_source) + "\nby device, sources left out\n" +
            table_by(rows, device_of) + "\nby software, sources left out\n" +
-           table_by(rows, kind_of) +
+           table_by(rows, left_out_kind) +
            "\nforecast as of an unknown source, by widths of the other sources; "
            "constants of devices and host\ncosts of frameworks are the shipped ones, which rows "
            "of some of these sources decided\n";

@@ -9,10 +9,10 @@ namespace {
 
 // 0.78 of a normal variable's variance remains with the limit of 1.5; the belief counts as four
 // rows.
-constexpr RobustLoss loss{1.5, 0.78, usual_noise, 4, 0.01};
+constexpr RobustLoss robust_loss{1.5, 0.78, usual_noise, 4, 0.01};
 constexpr int most_passes = 12, most_halvings = 4, most_rounds = 60;
 constexpr double standing = 1e-5;
-constexpr double reach = 1.5;  // of a logarithm: slopes hold for a change of at most this
+constexpr double slope_reach = 1.5;  // of a logarithm: slopes hold for a change of at most this
 // Of the objective, which rises by 1 at one standard deviation: the least gain that a next pass
 // must promise, and of the last pass.
 constexpr double least_promise = 0.02, least_gain = 0.1;
@@ -34,7 +34,7 @@ Vector part_of_way(const std::vector<Prior>& priors, const Vector& from, const V
                    double part) {
     Vector x = from;
     for (const std::size_t j : indices_of(x))
-        x[j] += part * std::clamp(to[j] - from[j], -reach, reach);
+        x[j] += part * std::clamp(to[j] - from[j], -slope_reach, slope_reach);
     return bounded(priors, std::move(x));
 }
 
@@ -64,7 +64,7 @@ Problem on_lines(const Vector& x, const RowErrors& at, const std::vector<bool>& 
     return {.errors = errors,
             .slopes = [slopes](const Vector&) { return slopes; },
             .priors = priors,
-            .loss = loss,
+            .loss = robust_loss,
             .first_noise = usual_noise,
             .most_rounds = most_rounds,
             .standing = standing,

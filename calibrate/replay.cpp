@@ -25,7 +25,7 @@ namespace stepcast {
 namespace {
 
 // ns: work that began this soon after another may have waited for it
-constexpr std::int64_t held = 2000;
+constexpr std::int64_t held_time = 2000;
 // ns: work that began later than this after another did not wait for it
 constexpr std::int64_t released = 50000;
 
@@ -242,7 +242,7 @@ private:
         std::int64_t done = w.start;
         for (const auto& [lane, issued] : s.issued)
             for (auto i = issued.rbegin(); i != issued.rend(); ++i)
-                if (i->finish <= w.finish + held) {
+                if (i->finish <= w.finish + held_time) {
                     after.push_back(i->task);
                     done = std::max(done, i->finish);
                     break;
@@ -255,7 +255,7 @@ private:
     // The latest task of a lane if it had ended by `start`; nothing if it was still running.
     static std::optional<TaskId> ended_before(const std::vector<RankState::Issued>& issued,
                                               std::int64_t start) {
-        if (issued.empty() || issued.back().finish > start + held) return std::nullopt;
+        if (issued.empty() || issued.back().finish > start + held_time) return std::nullopt;
         return issued.back().task;
     }
 
@@ -272,9 +272,9 @@ private:
                       // and its own stream was free
                 const auto& end = issued.back();
                 const auto& own = s.issued[lane];
-                const bool stream_free = own.empty() || own.back().finish < end.finish - held;
-                if (span.start + held >= end.finish && span.start - end.finish < released &&
-                    span.launched < end.finish - held && span.launched != not_launched &&
+                const bool stream_free = own.empty() || own.back().finish < end.finish - held_time;
+                if (span.start + held_time >= end.finish && span.start - end.finish < released &&
+                    span.launched < end.finish - held_time && span.launched != not_launched &&
                     stream_free)
                     after.push_back(end.task);
             }

@@ -27,16 +27,16 @@
 namespace stepcast {
 namespace {
 
-using Rows = std::vector<const ScatterRow*>;
+using ScatterRows = std::vector<const ScatterRow*>;
 constexpr double tail = 0.1;  // share of the rows beyond each end of an interval
 
 std::pair<std::string, std::string> group_of(const ScatterRow& row) {
     return {row.what.experiment.framework.name, row.what.experiment.cluster.gpu.name};
 }
 
-std::map<std::pair<std::string, std::string>, Rows> groups_of(const std::vector<ScatterRow>& rows,
-                                                              const std::vector<bool>& used) {
-    std::map<std::pair<std::string, std::string>, Rows> groups;
+std::map<std::pair<std::string, std::string>, ScatterRows> groups_of(
+    const std::vector<ScatterRow>& rows, const std::vector<bool>& used) {
+    std::map<std::pair<std::string, std::string>, ScatterRows> groups;
     for (const std::size_t i : indices_of(rows))
         if (used[i] && !of_others(rows[i].what.circumstances))
             groups[group_of(rows[i])].push_back(&rows[i]);
@@ -62,7 +62,7 @@ double least_width(double share, const std::function<double(double width)>& beyo
     return high;
 }
 
-struct Weighted {
+struct WeightedRow {
     const ScatterRow* row;
     double weight;
 };
@@ -70,10 +70,10 @@ struct Weighted {
 // Of n rows of one kind (a source, a model) each has the weight 1 / sqrt(n): they err alike, but
 // more of them say more.
 template <class Kind>
-std::vector<Weighted> weighted(const Rows& rows, const Kind& kind) {
+std::vector<WeightedRow> weighted(const ScatterRows& rows, const Kind& kind) {
     std::map<std::string, double> of_kind;
     for (const ScatterRow* row : rows) ++of_kind[kind(*row)];
-    std::vector<Weighted> found;
+    std::vector<WeightedRow> found;
     for (const ScatterRow* row : rows)
         found.push_back({row, 1 / std::sqrt(of_kind.at(kind(*row)))});
     return found;
@@ -83,10 +83,10 @@ double& end_in(Scatter& s, bool slower) { return slower ? s.slower : s.faster; }
 
 // The width that, in squares with what a row has otherwise, leaves a tenth of the weight beyond it.
 template <class Otherwise>
-double width_of(const std::vector<Weighted>& rows, bool slower, const Otherwise& otherwise) {
+double width_of(const std::vector<WeightedRow>& rows, bool slower, const Otherwise& otherwise) {
     return least_width(tail, [&](double width) {
         double all = 0, beyond = 0;
-        for (const Weighted& r : rows) {
+        for (const WeightedRow& r : rows) {
             const double end = end_of(*r.row, std::hypot(width, otherwise(*r.row)), slower);
             all += r.weight;
             if (slower ? r.row->off > end : r.row->off < end) beyond += r.weight;
@@ -94,7 +94,7 @@ double width_of(const std::vector<Weighted>& rows, bool slower, const Otherwise&
         return beyond / all;
     });
 }
-double width_of(const std::vector<Weighted>& rows, bool slower) {
+double width_of(const std::vector<WeightedRow>& rows, bool slower) {
     return width_of(rows, slower, [](const ScatterRow&) { return 0.0; });
 }
 
@@ -102,8 +102,8 @@ std::string source_of(const ScatterRow& row) { return row.what.source; }
 std::string model_of(const ScatterRow& row) { return block_of(row.what, LeftOut::model); }
 
 // The next step may be of another model.
-Scatter scatter_of_group(const Rows& of) {
-    const std::vector<Weighted> rows = weighted(of, model_of);
+Scatter scatter_of_group(const ScatterRows& of) {
+    const std::vector<WeightedRow> rows = weighted(of, model_of);
     return {width_of(rows, false), width_of(rows, true)};
 }
 
@@ -112,7 +112,7 @@ double for_next_source(double width, std::size_t sources) {
     return width * student_p90(real(sources)) / p90_of_normal;
 }
 
-std::size_t sources_of(const Rows& rows) {
+std::size_t sources_of(const ScatterRows& rows) {
     std::set<std::string> sources;
     for (const ScatterRow* row : rows) sources.insert(source_of(*row));
     return sources.size();
@@ -120,12 +120,13 @@ std::size_t sources_of(const Rows& rows) {
 
 // Of the rows without a trait, if there are any. No narrower than the medians of recipes'
 // frameworks lie apart.
-ClassScatter scatter_of_class(const std::string& name, const Rows& of, const Scatter& least) {
-    Rows plain;
+ClassScatter scatter_of_class(const std::string& name, const ScatterRows& of,
+                              const Scatter& least) {
+    ScatterRows plain;
     for (const ScatterRow* row : of)
         if (traits_of(row->what.experiment).empty()) plain.push_back(row);
-    const Rows& read = plain.empty() ? of : plain;
-    const std::vector<Weighted> rows = weighted(read, source_of);
+    const ScatterRows& read = plain.empty() ? of : plain;
+    const std::vector<WeightedRow> rows = weighted(read, source_of);
     const auto end = [&](bool slower, double at_least) {
         return std::max(at_least, for_next_source(width_of(rows, slower), sources_of(read)));
     };
@@ -137,13 +138,13 @@ ClassScatter scatter_of_class(const std::string& name, const Rows& of, const Sca
 
 // What each trait adds to the classes of its rows, beside their other traits: each in turn, three
 // times, after which none of them moves.
-void fit_traits(const std::map<std::string, Rows>& by_trait, ScatterTable& table) {
+void fit_traits(const std::map<std::string, ScatterRows>& by_trait, ScatterTable& table) {
     constexpr int turns = 3;
     for (const auto& [name, of] : by_trait)
         table.traits.push_back({name, as_int(of.size()), as_int(sources_of(of)), {}});
     for (int turn = 0; turn < turns; ++turn)
         for (ClassScatter& trait : table.traits) {
-            const Rows& of = by_trait.at(trait.name);
+            const ScatterRows& of = by_trait.at(trait.name);
             trait.scatter = {};
             Scatter width;
             for (const bool slower : {false, true}) {
@@ -164,7 +165,7 @@ void fit_traits(const std::map<std::string, Rows>& by_trait, ScatterTable& table
 // Rows with a known cause are no evidence of how far the next one is off.
 void fit_classes(const std::vector<ScatterRow>& rows, const std::vector<bool>& used,
                  ScatterTable& table) {
-    std::map<std::string, Rows> by_class, by_trait;
+    std::map<std::string, ScatterRows> by_class, by_trait;
     for (const std::size_t i : indices_of(rows)) {
         const Case& what = rows[i].what;
         const std::string name = class_name(what.experiment, what.circumstances);
@@ -180,7 +181,7 @@ void fit_classes(const std::vector<ScatterRow>& rows, const std::vector<bool>& u
     fit_traits(by_trait, table);
 }
 
-int blocks_in(const Rows& rows) {
+int blocks_in(const ScatterRows& rows) {
     std::set<std::string> blocks;
     for (const ScatterRow* row : rows) blocks.insert(model_of(*row));
     return as_int(blocks.size());
@@ -191,7 +192,7 @@ struct Pair {
 };
 
 std::vector<Pair> pairs_of(const std::vector<ScatterRow>& rows, const std::vector<bool>& used) {
-    std::map<std::tuple<std::string, std::string, std::string, int>, Rows> alike;
+    std::map<std::tuple<std::string, std::string, std::string, int>, ScatterRows> alike;
     for (const std::size_t i : indices_of(rows)) {
         const auto [framework, gpu] = group_of(rows[i]);
         if (used[i] && !of_others(rows[i].what.circumstances))

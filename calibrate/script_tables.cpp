@@ -80,19 +80,19 @@ struct Call {
     Access access;
     double read;
 };
-constexpr std::array<Call, 7> calls{{{"copy", "memory_pass", Access::stream, 1},
-                                     {"add", "memory_pass", Access::stream, 2},
-                                     {"gelu", "memory_pass", Access::stream, 1},
-                                     {"softmax", "rows", Access::rows, 1},
-                                     {"layernorm", "rows", Access::rows, 1},
-                                     {"permute", "strided", Access::strided, 1},
-                                     {"transpose", "transpose", Access::transpose, 1}}};
+constexpr std::array<Call, 7> table_calls{{{"copy", "memory_pass", Access::stream, 1},
+                                           {"add", "memory_pass", Access::stream, 2},
+                                           {"gelu", "memory_pass", Access::stream, 1},
+                                           {"softmax", "rows", Access::rows, 1},
+                                           {"layernorm", "rows", Access::rows, 1},
+                                           {"permute", "strided", Access::strided, 1},
+                                           {"transpose", "transpose", Access::transpose, 1}}};
 
 // The column `bytes` counts all bytes read and written.
 void add_pass(const TableRow& row, BuildingBlocks& blocks) {
     const std::string name = row.text("kind");
-    const auto* const call = std::ranges::find(calls, name, &Call::name);
-    if (call == calls.end())
+    const auto* const call = std::ranges::find(table_calls, name, &Call::name);
+    if (call == table_calls.end())
         row.fail("kind",
                  "found \"" + name +
                      "\"; expected copy, add, gelu, softmax, layernorm, permute or transpose");
@@ -130,8 +130,8 @@ void add_launch(const TableRow& row, BuildingBlocks& blocks) {
 }  // namespace
 
 MemoryPass::Access access_of_call(std::string_view name) {
-    const auto* const call = std::ranges::find(calls, name, &Call::name);
-    return call == calls.end() ? Access::stream : call->access;
+    const auto* const call = std::ranges::find(table_calls, name, &Call::name);
+    return call == table_calls.end() ? Access::stream : call->access;
 }
 
 void add_script_row(TableKind kind, const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {

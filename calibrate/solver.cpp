@@ -19,11 +19,11 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // The errors and slopes of all rows at the point that Ceres asks for: every row is a residual of
 // its own, as the loss is of single rows, but all are evaluated together.
-class Rows : public ceres::EvaluationCallback {
+class RowEvaluation : public ceres::EvaluationCallback {
 public:
     using Slopes = std::function<DenseMatrix(const Vector& x)>;
 
-    Rows(const Problem& problem, const Slopes& slopes_at, const Vector& x)
+    RowEvaluation(const Problem& problem, const Slopes& slopes_at, const Vector& x)
         : problem_(problem), slopes_at_(slopes_at), x_(x) {}
 
     void PrepareForEvaluation(bool with_slopes, bool new_point) override {
@@ -48,7 +48,7 @@ private:
 
 class RowResidual : public ceres::CostFunction {
 public:
-    RowResidual(const Rows& rows, std::size_t row, std::size_t unknowns, double noise)
+    RowResidual(const RowEvaluation& rows, std::size_t row, std::size_t unknowns, double noise)
         : rows_(rows), row_(row), noise_(noise) {
         set_num_residuals(1);
         mutable_parameter_block_sizes()->push_back(as_int(unknowns));
@@ -63,7 +63,7 @@ public:
     }
 
 private:
-    const Rows& rows_;
+    const RowEvaluation& rows_;
     std::size_t row_;
     double noise_;
 };
@@ -104,10 +104,10 @@ Vector weights_of(const RobustLoss& loss, const Vector& errors, double noise) {
 }
 
 // The problem at fixed weights and noise as Ceres holds it; x moves.
-class Weighted {
+class WeightedProblem {
 public:
-    Weighted(const Problem& problem, const Rows::Slopes& slopes, Vector& x, const Vector& weights,
-             double noise)
+    WeightedProblem(const Problem& problem, const RowEvaluation::Slopes& slopes, Vector& x,
+                    const Vector& weights, double noise)
         : priors_(problem.priors),
           again_(problem.again_at_bounds),
           x_(x),
@@ -162,7 +162,7 @@ private:
         if (!summary.IsSolutionUsable()) throw std::logic_error("solver: " + summary.message);
     }
 
-    static ceres::Problem::Options options(Rows& rows) {
+    static ceres::Problem::Options options(RowEvaluation& rows) {
         ceres::Problem::Options options;
         options.evaluation_callback = &rows;
         return options;
@@ -171,13 +171,13 @@ private:
     const std::vector<Prior>& priors_;
     bool again_;
     Vector& x_;
-    Rows rows_;
+    RowEvaluation rows_;
     ceres::Problem ceres_;  // owns the costs and losses
 };
 
 DenseMatrix covariance_at(const Problem& problem, Vector x, const Vector& weights, double noise) {
     return x.empty() ? DenseMatrix{}
-                     : Weighted(problem, problem.slopes, x, weights, noise).covariance();
+                     : WeightedProblem(problem, problem.slopes, x, weights, noise).covariance();
 }
 
 // Huber's proposal 2: a residual beyond the limit counts as the limit, so that an outlier does not
@@ -262,7 +262,7 @@ Posterior solve(const Problem& p, Vector x) {
            weights = p.plain_first ? Vector(errors.size(), 1) : weights_of(p.loss, errors, noise);
     for (int round = 0; round < p.most_rounds; ++round) {
         const Vector before = x;
-        if (!x.empty()) Weighted(p, slopes, x, weights, noise).minimise();
+        if (!x.empty()) WeightedProblem(p, slopes, x, weights, noise).minimise();
         errors = p.errors(x);
         const double last = noise;
         noise = noise_of(p, x, errors, weights, last);

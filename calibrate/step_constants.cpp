@@ -25,7 +25,7 @@ bool tensor(const Case& c) { return c.experiment.parallelism.tp > 1; }
 bool narrow(const Case& c) { return is_narrow(c.experiment.workload.dtype); }
 bool flash(const Case& c) { return attention_kernel(c.experiment) != AttentionKind::plain; }
 bool overlap(const Case& c) { return tensor(c) || c.experiment.parallelism.dp > 1; }
-bool experts(const Case& c) {
+bool exchanges_experts(const Case& c) {
     return c.experiment.workload.moe.experts > 0 && c.experiment.parallelism.ep > 1;
 }
 bool inside(const Case& c) { return tensor(c) || c.experiment.parallelism.ep > 1; }
@@ -47,7 +47,7 @@ constexpr std::pair<std::string_view, Exercises> exercised_by[] = {
     {"kernel.memory_efficiency", always},
     {"kernel.attention_efficiency", flash},
     {"interference.compute_slowdown", overlap},
-    {"host.exchange_setup", experts},
+    {"host.exchange_setup", exchanges_experts},
     {"network.partial_ring", partial},
     {"link.intra.training", inside},
     {"link.inter.training", between}};
@@ -112,7 +112,7 @@ std::vector<Experiment> shipped_settings() {
 // The set-up of expert exchanges belongs to the framework if one states its time, else to the
 // cluster: the machine's libraries do it.
 bool is_the_clusters(Exercises used, const std::vector<Case>& cases) {
-    return used == experts && std::ranges::none_of(cases, [](const Case& row) {
+    return used == exchanges_experts && std::ranges::none_of(cases, [](const Case& row) {
                return ruled_value(row.experiment.framework, "cluster.host.exchange_setup") !=
                       nullptr;
            });

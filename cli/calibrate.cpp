@@ -213,7 +213,7 @@ void refuse_unread(const Options& o) {
         if (unread) throw ConfigError(std::string("calibrate: ") + what);
 }
 
-void check_files(const Options& options) {
+void check_calibration_files(const Options& options) {
     Paths outputs = named({}, {options.trace});
     if (leaves_sources_out(options))
         add_in(outputs, options.out, {picture_png, picture_svg}, options.measurements);
@@ -257,7 +257,7 @@ void check_options(const Options& options) {
 
 std::string calibrate_device(const Options& options, const Progress& progress) {
     require_device(options.device);
-    check_files(options);
+    check_calibration_files(options);
     return options.device == "cuda" ? calibrate_cuda(options, progress)
                                     : calibrate_host(options, progress);
 }
@@ -269,7 +269,7 @@ std::string calibrate(const Options& options, const Progress& progress) {
     if (!options.device.empty()) return calibrate_device(options, progress);
     if (!options.cross_validate.empty() && std::ranges::all_of(options.measurements, holds_kernels))
         return cross_validate_kernels(options, progress);
-    if (leaves_sources_out(options)) check_files(options);
+    if (leaves_sources_out(options)) check_calibration_files(options);
     if (fits_widths(options) || (options.cluster.empty() && !options.cross_validate.empty()))
         return calibrate_intervals(options, progress);
     if (options.cluster.empty())
@@ -278,7 +278,7 @@ std::string calibrate(const Options& options, const Progress& progress) {
     Options asked = options;
     if (!options.out.empty()) {
         asked.out = file_of(options);
-        check_files(asked);
+        check_calibration_files(asked);
     }
     const CalibrationRequest request{.measurements = options.measurements,
                                      .cluster = options.cluster,

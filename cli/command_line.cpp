@@ -90,7 +90,7 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 // `stepcast help VERB` is `stepcast VERB --help`.
-std::vector<std::string> words_of(int argc, char** argv) {
+std::vector<std::string> typed_words(int argc, char** argv) {
     std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
     if (words.empty())
         throw ConfigError(
@@ -123,7 +123,7 @@ int run_command_line(int argc, char** argv, const std::vector<Verb>& verbs) {
     for (const Verb& verb : verbs) add_verb(app, verb, options, code);
     add_generate(app, options);
     try {
-        app.parse(words_of(argc, argv));
+        app.parse(typed_words(argc, argv));
         return code;
     } catch (const CLI::Success& asked) {
         return app.exit(asked);

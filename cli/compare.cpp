@@ -35,7 +35,7 @@ namespace {
 constexpr const char *of_gate = "Slower than its history? (--gate)",
                      *of_traces = "Traces of a profiler, and logs";
 
-void check_files(const Options& options) {
+void check_compared_files(const Options& options) {
     Paths outputs = named({}, {options.trace});
     const Paths inputs = named(options.inputs, {options.cluster, options.framework, options.model});
     add_in(outputs, options.out,
@@ -113,7 +113,7 @@ int compare_traces(const Options& options) {
             "page; --cluster, "
             "--framework, --gpus, --set and --out need --model, the experiment that ran");
     if (!options.cluster.empty()) (void)read_cluster(options.cluster);
-    check_files(options);
+    check_compared_files(options);
     std::vector<std::string> report;
     const std::vector<Profile> job = read_job(options.inputs, report);
     for (const std::string& line : report) say_on_stderr(line);
@@ -158,7 +158,7 @@ int run_compare(const Options& options) {
 Compared compare_inputs(const Options& options, const Progress& progress) {
     // a wrong name would otherwise be a reason to refuse each case
     if (!options.cluster.empty()) (void)read_cluster(options.cluster);
-    check_files(options);
+    check_compared_files(options);
     if (!options.framework.empty()) (void)read_framework(options.framework);
     Compared compared{};
     for (const std::string& path : options.inputs) {

@@ -28,7 +28,7 @@ std::vector<Cause> causes_left(const std::vector<std::string>& ruled_out) {
     return causes;
 }
 
-void check_files(const Options& options) {
+void check_diagnosed_files(const Options& options) {
     Paths outputs;
     const Paths inputs =
         named({named_row(options.experiment).path},
@@ -39,7 +39,7 @@ void check_files(const Options& options) {
 }
 
 int run_diagnose(const Options& options) {
-    check_files(options);
+    check_diagnosed_files(options);
     const AskedRun run = asked_run(options);
     Diagnosis found = diagnose(
         try_causes(run.experiment, causes_left(options.ruled_out), options.threads, run.others),

@@ -24,7 +24,7 @@
 namespace stepcast {
 namespace {
 
-void check_files(const Options& options) {
+void check_executed_files(const Options& options) {
     Paths outputs = named({}, {options.trace});
     const Paths inputs = files_asked(options, options.experiment, overrides_of(options));
     add_in(outputs, options.out,
@@ -51,7 +51,7 @@ int run_execute(const Options& options) {
     const Experiment experiment =
         asked_experiment(options, options.experiment, overrides_of(options), true);
     require_device(options.device);
-    check_files(options);
+    check_executed_files(options);
     const TaskGraph graph = build_step(experiment, routing_of(experiment), Folding::never);
     if (options.ranks > 0 && options.ranks != graph.rank_count())
         throw ConfigError("--ranks " + std::to_string(options.ranks) + ": " + experiment.name +

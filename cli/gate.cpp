@@ -27,7 +27,7 @@ struct GateInput {
     int sequences = 0;  // of a step, as the log states them
 };
 
-GateInput recorded(const Case& found, const std::string& input) {
+GateInput gate_input(const Case& found, const std::string& input) {
     GateInput r{
         {found.case_id, found.recorded_steps, {}}, found.experiment, found.measured_sequences};
     if (r.run.steps.empty())
@@ -75,7 +75,7 @@ void require_alike(const Options& options, const GateInput& run, const GateInput
                            : std::string());
 }
 
-double share_of(const std::string& text) {
+double share_of_alarms(const std::string& text) {
     char* end = nullptr;
     const double value = std::strtod(text.c_str(), &end);
     const std::string rest(end);
@@ -91,7 +91,7 @@ GateAnswer gate_answer(const Options& options) {
     if (options.inputs.size() != 1)
         throw ConfigError("--gate: found several inputs; expected one run and --history DIR");
     const std::string& input = options.inputs.front();
-    const double share = share_of(options.false_alarms);  // before files are read
+    const double share = share_of_alarms(options.false_alarms);  // before files are read
     const std::vector<std::string> files = options.history.empty()
                                                ? std::vector<std::string>{}
                                                : files_of_history(options.history, input);
@@ -102,13 +102,13 @@ GateAnswer gate_answer(const Options& options) {
         keep_apart({options.junit}, files);
         require_writable(options.junit);
     }
-    const GateInput run = recorded(one_case(options, input), input);
+    const GateInput run = gate_input(one_case(options, input), input);
     Options quiet = options;  // how each file of history was read tells nothing
     quiet.say = [](const std::string&) {};
     std::vector<GateRun> history;
     for (const std::string& path : files) {
         for (const Case& one : all_cases(quiet, path)) {  // a log that was resumed has several
-            const GateInput other = recorded(one, path);
+            const GateInput other = gate_input(one, path);
             require_alike(options, run, other, path);
             history.push_back(other.run);
         }

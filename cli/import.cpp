@@ -38,7 +38,7 @@ constexpr unsigned machines = bit(ImportKind::machine),
                    configurations = bit(ImportKind::configuration), logs = bit(ImportKind::log),
                    profiles = bit(ImportKind::profile);
 
-std::string words_of(unsigned kinds) {
+std::string names_of_kinds(unsigned kinds) {
     constexpr std::pair<unsigned, const char*> all[] = {{machines, "machines"},
                                                         {configurations, "configurations"},
                                                         {logs, "logs"},
@@ -49,7 +49,7 @@ std::string words_of(unsigned kinds) {
     return text;
 }
 
-void check_options(const Options& options, ImportKind kind) {
+void check_import_options(const Options& options, ImportKind kind) {
     const struct {
         const char* name;
         bool given;
@@ -71,9 +71,9 @@ void check_options(const Options& options, ImportKind kind) {
     for (const auto& [name, given, kinds] : all)
         if (given && (kinds & bit(kind)) == 0)
             throw ConfigError(
-                std::string(name) + ": is of " + words_of(kinds) + "; " +
+                std::string(name) + ": is of " + names_of_kinds(kinds) + "; " +
                 (options.inputs.empty() ? "a node by its datasheet" : options.inputs.front()) +
-                " is one of the " + words_of(bit(kind)) +
+                " is one of the " + names_of_kinds(bit(kind)) +
                 ". Expected the command without it, or another --format");
 }
 
@@ -113,7 +113,7 @@ bool import_foreign(const Options& options) {
             throw ConfigError(
                 "import: of what? expected a FILE, or --gpu NAME for a node of eight by its "
                 "datasheet");
-        check_options(options, ImportKind::machine);
+        check_import_options(options, ImportKind::machine);
         import_machine(options);
         return true;
     }
@@ -134,7 +134,8 @@ bool import_foreign(const Options& options) {
             throw ConfigError(what);
         return false;
     }
-    check_options(options, is_cluster(format) ? ImportKind::machine : ImportKind::configuration);
+    check_import_options(options,
+                         is_cluster(format) ? ImportKind::machine : ImportKind::configuration);
     if (is_cluster(format)) {
         import_machine(options);
         return true;
@@ -168,7 +169,7 @@ int run_import(const Options& options) {
     if (import_foreign(options)) return 0;
     const bool told = options.format == "profile" || options.format == "nccl-tests";
     const bool profile_files = told || (options.format == "auto" && are_profiles(options.inputs));
-    check_options(options, profile_files ? ImportKind::profile : ImportKind::log);
+    check_import_options(options, profile_files ? ImportKind::profile : ImportKind::log);
     for (const std::string& line :
          profile_files ? import_profiles(profile_import_of(options)) : import_logs(options))
         options.say(line);

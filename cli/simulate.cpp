@@ -80,7 +80,7 @@ std::vector<Variant> variants_of(const Options& options) {
     return variants;
 }
 
-void check_files(const Options& options, const std::vector<Variant>& variants) {
+void check_simulated_files(const Options& options, const std::vector<Variant>& variants) {
     Paths outputs = named({}, {options.trace, options.graph}), inputs = named({}, {options.market});
     for (const Variant& variant : variants)
         for (std::string& file : files_asked(options, variant.experiment, variant.overrides))
@@ -178,7 +178,7 @@ SimulateQuestion simulate_question(const Options& options) {
             "forecast; expected one experiment and every key set once");
     require_one_answer(options);
     require_foreign(options, options.inputs);
-    check_files(options, variants);
+    check_simulated_files(options, variants);
     SimulateQuestion question{.columns = {},
                               .training = training_of(options),
                               .explained = options.explain,

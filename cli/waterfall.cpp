@@ -95,7 +95,7 @@ std::vector<WaterfallSide> sides_of(const Options& options) {
     return sides;
 }
 
-void check_files(const Options& options) {
+void check_waterfall_files(const Options& options) {
     Paths inputs, outputs;
     for (const std::string& input : options.inputs) inputs.push_back(named_row(input).path);
     add_in(outputs, options.out, {"summary.md", "report.html", "waterfall.png", "waterfall.svg"},
@@ -108,7 +108,7 @@ void check_files(const Options& options) {
 int run_waterfall(const Options& options) {
     if (!options.trace.empty() || options.strict)
         throw ConfigError("--waterfall: goes without --trace and --strict");
-    check_files(options);
+    check_waterfall_files(options);
     const auto sides = sides_of(options);
     const Waterfall found = waterfall(sides[0], sides[1], options.threads);
     if (!options.out.empty()) {

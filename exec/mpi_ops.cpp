@@ -27,7 +27,7 @@ struct Layout {
     }
 };
 
-struct Collective {
+struct MpiCollective {
     const MpiGroup& group;
     std::span<float> input, output;
 
@@ -109,7 +109,7 @@ void meet(const MpiGroup& group) {
 }
 
 void communicate(const MpiGroup& group, const Op& op, const Operands& at) {
-    std::visit(Collective{group, at.in[0], at.out[0]}, op);
+    std::visit(MpiCollective{group, at.in[0], at.out[0]}, op);
 }
 
 }  // namespace stepcast

@@ -19,7 +19,7 @@ void copy(std::span<const float> from, std::span<float> to) {
     std::copy(from.begin(), from.end(), to.begin());
 }
 
-struct Collective {
+struct SharedCollective {
     RankGroup& group;
     std::size_t index;
     std::span<float> input, output;
@@ -111,7 +111,7 @@ struct Collective {
 }  // namespace
 
 void communicate(RankGroup& group, std::size_t index, const Op& op, const Operands& at) {
-    std::visit(Collective{group, index, at.in[0], at.out[0]}, op);
+    std::visit(SharedCollective{group, index, at.in[0], at.out[0]}, op);
 }
 
 }  // namespace stepcast

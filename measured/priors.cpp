@@ -26,9 +26,9 @@ namespace {
 // 64 GPUs.
 constexpr double spread_of_steps = 0.2;
 
-constexpr std::array tables{"cluster.kernel.",    "cluster.host.",
-                            "cluster.link.",      "cluster.interference.",
-                            "cluster.overheads.", "cluster.network.partial_ring"};
+constexpr std::array fitted_tables{"cluster.kernel.",    "cluster.host.",
+                                   "cluster.link.",      "cluster.interference.",
+                                   "cluster.overheads.", "cluster.network.partial_ring"};
 
 // If no machine has the fabric and generation, products scatter more, and the step is assumed to
 // scatter more by the same amount.
@@ -54,7 +54,7 @@ void lay_medians(Layers& layers, const Sources& sources) {
     for (const Key& key : keys_in<Cluster>()) {
         const std::string path = "cluster." + std::string(key.path);
         if (is_nameplate(path) ||
-            std::ranges::none_of(tables, [&](const char* t) { return path.starts_with(t); }))
+            std::ranges::none_of(fitted_tables, [&](const char* t) { return path.starts_with(t); }))
             continue;
         const Machines& from = sources.of(path);
         use_field<double, Seconds, Bytes, BytesPerSecond>(

@@ -15,9 +15,9 @@
 namespace stepcast {
 namespace {
 
-constexpr std::string_view projections = "runtime.fused_projections", kernels = "runtime.kernels",
-                           attention = "runtime.attention", tied = "workload.tied",
-                           dispatch = "runtime.experts.dispatch";
+constexpr std::string_view projections_key = "runtime.fused_projections",
+                           kernels_key = "runtime.kernels", ruled_attention = "runtime.attention",
+                           tied_key = "workload.tied", dispatch_key = "runtime.experts.dispatch";
 
 template <class Keys>
 bool is_in(const Keys& keys, std::string_view key) {
@@ -30,7 +30,7 @@ bool sets_layer(const Experiment& e, const Override& set) {
         e.workload.kind != Workload::Kind::moe_layer ||
         (e.parallelism.moe_system == MoeSystem::alltoall && e.parallelism.overlap_chunks == 1);
     return set.key == "cluster.host.call" ||
-           (set.key == kernels && plain && set.value == to_string(KernelStyle::operations));
+           (set.key == kernels_key && plain && set.value == to_string(KernelStyle::operations));
 }
 
 // What a step of this kind and model reads of that which a framework sets; the other keys are of
@@ -46,7 +46,7 @@ bool reads(const Experiment& e, const Override& set) {
                                          "runtime.exchanges.gradients",
                                          "runtime.optimizer.master_weights",
                                          "workload.optimizer"};
-    if (set.key == projections && has_own_projections(e.workload)) return false;
+    if (set.key == projections_key && has_own_projections(e.workload)) return false;
     const bool whole = set.key == "runtime.gradients.bucket" && set.value == "one";
     switch (e.workload.kind) {
         case Workload::Kind::transformer: return true;
@@ -88,25 +88,26 @@ void set(Experiment& e, std::string_view name, const std::string& value) {
 // positions have kernels of their own.
 void set_attention(Experiment& e) {
     const Workload& w = e.workload;
-    const std::string* const ruled = ruled_value(e.framework, kernels);
+    const std::string* const ruled = ruled_value(e.framework, kernels_key);
     const bool by_framework = ruled && *ruled == to_string(KernelStyle::operations);
     const KernelStyle style = e.runtime.kernels;
     if (w.kind != Workload::Kind::transformer || is_latent(w) ||
         w.positions == Positions::relative || style == KernelStyle::script ||
         (style == KernelStyle::operations && !by_framework))
         return;
-    const std::string* const usual = ruled_here(e, attention);
+    const std::string* const usual = ruled_here(e, ruled_attention);
     std::string kind = usual ? *usual : std::string(to_string(e.runtime.attention));
-    const Lack* const lack = lack_of(e.cluster.gpu, attention, kind);
+    const Lack* const lack = lack_of(e.cluster.gpu, ruled_attention, kind);
     if (lack && !lack->instead.empty()) kind = lack->instead;
     if (!fuses_heads(e)) kind = to_string(AttentionKind::plain);
-    set(e, attention, kind);
+    set(e, ruled_attention, kind);
 }
 
 void set_dispatch(Experiment& e) {
     if (e.runtime.experts.dispatch == TokenDispatch::all_to_all) return;
-    if (const Lack* const lack = lack_of(e.cluster.gpu, dispatch, to_string(TokenDispatch::once)))
-        set(e, dispatch, lack->instead);
+    if (const Lack* const lack =
+            lack_of(e.cluster.gpu, dispatch_key, to_string(TokenDispatch::once)))
+        set(e, dispatch_key, lack->instead);
 }
 
 }  // namespace
@@ -117,7 +118,7 @@ bool fuses_heads(const Experiment& e) {
 }
 
 bool may_be_ruled(std::string_view key) {
-    constexpr std::string_view of_workload[] = {tied, "workload.dropout", "workload.optimizer",
+    constexpr std::string_view of_workload[] = {tied_key, "workload.dropout", "workload.optimizer",
                                                 "workload.head_share"};
     return key.starts_with("runtime.") || key.starts_with("cluster.host.") ||
            (key.starts_with("cluster.link.") && key.ends_with(".training")) ||
@@ -173,11 +174,11 @@ void apply_framework(Experiment& e) {
     put_back_framework(e);
     if (e.framework.name.empty()) return;
     for (const FrameworkRule& rule : e.framework.rules)
-        if (rule.set.key != attention && reads(e, rule.set) && holds(rule, e))
+        if (rule.set.key != ruled_attention && reads(e, rule.set) && holds(rule, e))
             set(e, rule.set.key, rule.set.value);
     if (e.workload.kind != Workload::Kind::transformer) return;
     if (e.workload.positions == Positions::learned && e.framework.unstated.tied == false)
-        set(e, tied, "false");
+        set(e, tied_key, "false");
     set_attention(e);
     set_dispatch(e);
 }

@@ -61,7 +61,7 @@ Group group_of(Axis inner, Axis outer = {}) {
 
 // The ranks of several axes, walked innermost first. Only pp can lie between them, so at most one
 // gap is left after neighbours are joined.
-Group joined(std::vector<Axis> axes) {
+Group grid_of(std::vector<Axis> axes) {
     std::ranges::sort(axes, {}, &Axis::stride);
     Axis inner, outer;
     for (const Axis axis : axes) {
@@ -78,13 +78,13 @@ Group joined(std::vector<Axis> axes) {
     return group_of(inner, outer);
 }
 
-struct Split {
+struct NearAndFar {
     Group near, far;
 };
 
 // near: the first `count` ranks of a pool; far: the ranks with the same position in all such
 // groups.
-Split split(const Group& pool, int count, std::string_view key, std::string_view of) {
+NearAndFar split(const Group& pool, int count, std::string_view key, std::string_view of) {
     if (count < 1 || pool.size() % count != 0)
         refuse("parallelism.{}: {} does not divide {} = {}", key, count, of, pool.size());
     const Axis inner{pool.ranks, pool.stride}, outer{pool.outer_ranks, pool.outer_stride};
@@ -105,7 +105,7 @@ Split split(const Group& pool, int count, std::string_view key, std::string_view
 // near: the replicas of an expert inside one copy of the parameters, which share the expert; far:
 // the others. If a copy has fewer ranks than the experts are spread over, each rank holds its
 // experts whole.
-Split shards_of_experts(const Parallelism& p, const Group& replicas, int copies) {
+NearAndFar shards_of_experts(const Parallelism& p, const Group& replicas, int copies) {
     if (copies == 1 || replicas.size() == 1) return {replicas, {}};
     if (copies % replicas.size() == 0) return {{}, replicas};
     if (replicas.size() % copies != 0)
@@ -125,10 +125,10 @@ RankGroups rank_groups(const Experiment& e) {
 
 RankGroups rank_groups(const Parallelism& p, bool splits_experts) {
     const Axes axes = axes_of(p);
-    const Group data_context = joined({axes.dp, axes.cp});
+    const Group data_context = grid_of({axes.dp, axes.cp});
     const auto experts =
         splits_experts ? split(data_context, p.ep, "ep", "dp x cp")
-                       : split(joined({axes.tp, axes.dp, axes.cp}), p.ep, "ep", "dp x cp x tp");
+                       : split(grid_of({axes.tp, axes.dp, axes.cp}), p.ep, "ep", "dp x cp x tp");
     const auto shards =
         split(data_context, p.shard == 0 ? data_context.size() : p.shard, "shard", "dp x cp");
     const auto expert_shards = shards_of_experts(p, experts.far, shards.far.size());

@@ -10,9 +10,8 @@
 namespace stepcast {
 namespace {
 
-using enum GateAnswer::Verdict;
-
 const char* word_of(GateAnswer::Verdict verdict) {
+    using enum GateAnswer::Verdict;
     return verdict == pass ? "pass" : verdict == fail ? "fail" : "cannot tell";
 }
 
@@ -88,6 +87,7 @@ std::string to_json(const GateAnswer& a) {
 }
 
 std::string gate_junit(const GateAnswer& a) {
+    using enum GateAnswer::Verdict;
     const std::string text = html_text(a.because + "; " + power_text(a));
     const std::string inside = a.verdict == fail ? fmt::format("<failure message=\"{}\"/>", text)
                                : a.verdict == pass

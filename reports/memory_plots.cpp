@@ -15,31 +15,25 @@
 namespace stepcast {
 namespace {
 
-constexpr double gib = 1024.0 * 1024 * 1024;
-constexpr double left = 0.075, right = 0.80;  // of the panels, as shares of the picture
+constexpr double panels_left = 0.075,
+                 panels_right = 0.80;  // of the panels, as shares of the picture
 constexpr const char* reserved_colour = "#333333";
 constexpr const char* limit_line = "dt (10,8) lw 1.2 lc '#C1272D'";
 
-double in_gib(Bytes bytes) { return bytes.si() / gib; }
-
 // A panel between two heights, as shares of the picture from below.
-std::string panel(double low, double high, const std::string& settings) {
-    return fmt::format(
-               "set lmargin at screen {}\nset rmargin at screen {}\nset tmargin at screen {}\nset "
-               "bmargin at screen {}\n",
-               left, right, high, low) +
-           settings;
-}
-
-void add_panel(Drawing& drawing, Plot&& plot, const std::string& settings) {
-    append(drawing.data, std::move(plot.data));
-    drawing.script += settings + plot_command(plot.parts, plot.labels) +
-                      "unset label\nunset object\nunset arrow\n";
+void add_panel_at(double low, double high, Drawing& drawing, Plot&& plot,
+                  const std::string& settings) {
+    add_panel(drawing, std::move(plot),
+              fmt::format("set lmargin at screen {}\nset rmargin at screen {}\nset tmargin at "
+                          "screen {}\nset bmargin at screen {}\n",
+                          panels_left, panels_right, high, low) +
+                  settings);
+    drawing.script += "unset label\nunset object\nunset arrow\n";
 }
 
 // In the column on the right: kinds of tensors, and the two lines.
 std::string legend(const AllocatorForecast& f, bool shows_limit) {
-    constexpr double x = right + 0.02, swatch = 0.02, line = 0.034;
+    constexpr double x = panels_right + 0.02, swatch = 0.02, line = 0.034;
     std::string text;
     double y = 0.84;
     int object = 100;
@@ -78,15 +72,14 @@ void add_over_time(Drawing& drawing, const AllocatorForecast& f, double high, do
     plot.add(fmt::format("$time using 1:2 with lines lw 1.5 lc '{}'", colour(0)));
     plot.add(fmt::format("$time using 1:3 with lines lw 2 lc '{}'", reserved_colour));
     if (limit > 0) plot.add(fmt::format("{} with lines {}", limit, limit_line));
-    add_panel(drawing, std::move(plot),
-              panel(0.53, 0.87,
-                    fmt::format(
-                        "set xrange [0:2]\nset yrange [0:{}]\nset ylabel 'GiB' font "
-                        "',15' offset 2,0\nset xtics 0,0.5,2 font ',13'\nset ytics font ',13'\nset "
-                        "xlabel 'steps, in equal numbers of requests' font ',14' offset "
-                        "0,0.4\n",
-                        high)) +
-                  legend(f, limit > 0));
+    add_panel_at(
+        0.53, 0.87, drawing, std::move(plot),
+        fmt::format("set xrange [0:2]\nset yrange [0:{}]\nset ylabel 'GiB' font "
+                    "',15' offset 2,0\nset xtics 0,0.5,2 font ',13'\nset ytics font ',13'\nset "
+                    "xlabel 'steps, in equal numbers of requests' font ',14' offset "
+                    "0,0.4\n",
+                    high) +
+            legend(f, limit > 0));
 }
 
 void add_stack(Drawing& drawing, const AllocatorForecast& f) {
@@ -99,12 +92,11 @@ void add_stack(Drawing& drawing, const AllocatorForecast& f) {
                              i, colour(i)));
         from = to;
     }
-    add_panel(drawing, std::move(plot),
-              panel(0.36, 0.44,
-                    fmt::format("set xrange [0:{}]\nset yrange [0:1]\nunset ylabel\nunset "
-                                "ytics\nset xtics auto font ',13'\nset xlabel 'what lives at the "
-                                "fullest moment [GiB]' font ',14' offset 0,0.4\n",
-                                from)));
+    add_panel_at(0.36, 0.44, drawing, std::move(plot),
+                 fmt::format("set xrange [0:{}]\nset yrange [0:1]\nunset ylabel\nunset "
+                             "ytics\nset xtics auto font ',13'\nset xlabel 'what lives at the "
+                             "fullest moment [GiB]' font ',14' offset 0,0.4\n",
+                             from));
 }
 
 void add_stages(Drawing& drawing, const AllocatorForecast& f) {
@@ -121,15 +113,13 @@ void add_stages(Drawing& drawing, const AllocatorForecast& f) {
         fmt::format("$stages using 1:2:(0.5) with boxes fs solid 0.6 noborder lc '{}'", colour(0)));
     const auto most = std::ranges::max_element(
         f.stages, {}, [](const AllocatorForecast::OfStage& s) { return s.reserved; });
-    add_panel(
-        drawing, std::move(plot),
-        panel(0.085, 0.265,
-              fmt::format(
-                  "set xrange [-0.6:{}]\nset yrange [0:{}]\nset ylabel 'GiB' font "
-                  "',15' offset 2,0\nset ytics auto nomirror font ',13'\nset xtics 0,{},{} font "
-                  "',13'\nset xlabel 'stage' font ',14' offset 0,0.4\n",
-                  real(f.stages.size()) - 0.4, 1.1 * in_gib(most->reserved),
-                  1 + f.stages.size() / 24, f.stages.size())));
+    add_panel_at(
+        0.085, 0.265, drawing, std::move(plot),
+        fmt::format("set xrange [-0.6:{}]\nset yrange [0:{}]\nset ylabel 'GiB' font "
+                    "',15' offset 2,0\nset ytics auto nomirror font ',13'\nset xtics 0,{},{} font "
+                    "',13'\nset xlabel 'stage' font ',14' offset 0,0.4\n",
+                    real(f.stages.size()) - 0.4, 1.1 * in_gib(most->reserved),
+                    1 + f.stages.size() / 24, f.stages.size()));
 }
 
 }  // namespace

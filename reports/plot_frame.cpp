@@ -124,4 +124,9 @@ void Plot::draw(const std::string& title, const std::string& subtitle, const std
         path);
 }
 
+void add_panel(Drawing& drawing, Plot&& panel, const std::string& settings) {
+    append(drawing.data, std::move(panel.data));
+    drawing.script += settings + plot_command(panel.parts, panel.labels);
+}
+
 }  // namespace stepcast

@@ -69,7 +69,7 @@ struct TimeUnit {
     double factor;
     const char* name;
 };
-inline TimeUnit unit_of(Seconds longest) {
+inline TimeUnit axis_unit(Seconds longest) {
     return longest >= Seconds(1) ? TimeUnit{1, "s"} : TimeUnit{1e3, "ms"};
 }
 
@@ -105,6 +105,9 @@ std::string bar_labels(const std::vector<std::string>& names, const std::string&
 std::string plot_command(const std::vector<std::string>& parts,
                          const std::vector<std::string>& labels);
 
+// gnuplot's axes of memory are in GiB.
+inline double in_gib(Bytes bytes) { return bytes.si() / (1024.0 * 1024 * 1024); }
+
 // A plot under construction: blocks of data, and what is drawn of them with labels in the legend.
 struct Plot {
     std::vector<DataBlock> data = {};
@@ -138,5 +141,8 @@ struct Plot {
     void draw(const std::string& title, const std::string& subtitle, const std::string& footnote,
               const std::string& settings, const std::string& path) const;
 };
+
+// Draws in the axes that `settings` set up.
+void add_panel(Drawing& drawing, Plot&& panel, const std::string& settings);
 
 }  // namespace stepcast

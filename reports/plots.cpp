@@ -29,7 +29,7 @@ struct StepAxis {
             for (const Comparison* c : cases)
                 times.insert(times.end(),
                              {c->what.measured_step, c->forecast->step.p10, c->forecast->step.p90});
-        unit = unit_of(std::ranges::max(times) / 10);
+        unit = axis_unit(std::ranges::max(times) / 10);
         for (const Seconds time : times) range.add(time.si() * unit.factor);
     }
     // measured, p50, p10, p90, x, mark

@@ -20,7 +20,7 @@ namespace stepcast {
 namespace {
 
 // Heights in pixels: above the first step and below the last, of a step's name, between two steps.
-constexpr double head = 135, foot = 100, name_room = 34, gap = 34;
+constexpr double head = 135, foot = 100, name_room = 34, step_gap = 34;
 constexpr double memory_rows = 2, memory_gap = 0.6;  // of the memory curve and above it, in rows
 // width of a digit, as a share of the axis
 constexpr double number_width = 0.011;
@@ -56,7 +56,7 @@ struct Layout {
         for (const Gantt& g : gantts)
             rows += real(g.rows.size()) + (g.memory.empty() ? 0 : memory_rows + memory_gap);
         row = std::clamp(765 / rows, 30.0, 90.0);
-        height += std::round(rows * row) + gap * real(gantts.size() - 1) +
+        height += std::round(rows * row) + step_gap * real(gantts.size() - 1) +
                   (named ? name_room * real(gantts.size()) : 0);
     }
     // The place so many pixels below the top, as a share of the height.
@@ -117,12 +117,6 @@ std::vector<Placed> placed_boxes(const GanttRow& row, std::size_t index, Seconds
     return placed;
 }
 
-// Draws in the axes that `settings` set up.
-void add_panel(Drawing& drawing, Plot&& panel, const std::string& settings) {
-    append(drawing.data, std::move(panel.data));
-    drawing.script += settings + plot_command(panel.parts, panel.labels);
-}
-
 // A step, and the axis that it shares with others.
 struct DrawnStep {
     const Gantt& gantt;
@@ -175,7 +169,6 @@ double tick_of(double high) {
     return decade;
 }
 
-constexpr double gib = 1024.0 * 1024 * 1024;
 constexpr const char* capacity_line = "dt (10,8) lw 1.2 lc '#C1272D'";
 
 // Whether the device's capacity is close enough to the used memory to be drawn.
@@ -189,16 +182,16 @@ void add_memory(Drawing& drawing, const DrawnStep& step, bool is_low, const std:
     const Gantt& g = step.gantt;
     const std::size_t index = step.index;
     Plot panel;
-    double most = 0, before = g.memory.front().second.si() / gib;
+    double most = 0, before = in_gib(g.memory.front().second);
     std::vector<Row> stair;  // two points per change
     for (const auto& [time, bytes] : g.memory) {
-        const double now = bytes.si() / gib, x = time.si() * step.unit.factor;
+        const double now = in_gib(bytes), x = time.si() * step.unit.factor;
         most = std::max(most, now);
         stair.push_back({x, std::exchange(before, now)});
         stair.push_back({x, now});
     }
     panel.data.push_back({fmt::format("m{}", index), std::move(stair)});
-    const double capacity = g.capacity.si() / gib;
+    const double capacity = in_gib(g.capacity);
     const bool shown = shows_capacity(g);
     panel.add(fmt::format("$m{} using 1:2 with filledcurves y1=0 fs solid 0.3 noborder lc '{}'",
                           index, colour(0)));
@@ -268,7 +261,7 @@ void plot_gantts(std::span<const Gantt> gantts, const std::string& path) {
     if (gantts.empty() || gantts.front().rows.empty())
         throw ConfigError(path + ".png: no step to draw");
     const Seconds longest = std::ranges::max_element(gantts, {}, &Gantt::step)->step;
-    const TimeUnit unit = unit_of(longest);
+    const TimeUnit unit = axis_unit(longest);
     const Layout layout(gantts);
     Drawing drawing{.height = static_cast<int>(layout.height)};
     drawing.script = gantt_frame(gantts, longest, layout) +
@@ -306,7 +299,7 @@ void plot_gantts(std::span<const Gantt> gantts, const std::string& path) {
             add_memory(drawing, step, y - from < 80, layout.margins(from, y) + axis(true));
             drawing.script += "unset label 5\n";
         }
-        y += gap;
+        y += step_gap;
     }
     drawing.script += "unset multiplot\n";
     render_plot(drawing, path);
@@ -316,7 +309,7 @@ void plot_gantts(std::span<const Gantt> gantts, const std::string& path) {
 
 namespace {
 
-constexpr std::size_t shown = 18;
+constexpr std::size_t most_bars = 18;
 
 struct Bars {
     std::vector<Row> gains, losses, marks;
@@ -345,7 +338,7 @@ Bars bars_of(const Explanation& x, std::size_t count) {
 void plot_elasticities(const Explanation& x, const std::string& title, const std::string& path) {
     const auto moves = std::ranges::count_if(
         x.elasticities, [](const Elasticity& e) { return e.simulated != Seconds(0); });
-    const std::size_t count = std::min(shown, as_index(moves));
+    const std::size_t count = std::min(most_bars, as_index(moves));
     if (count == 0)
         throw ConfigError(
             "elasticity: no parameter of the cluster changes this step; nothing to plot");

@@ -102,7 +102,7 @@ bool plot_heat_map(const SweepAnswer& r, const std::string& path) {
     if (!r.map || r.map->step.empty() || r.map->step.size() > most_cells) return false;
     const HeatMap& map = *r.map;
     const TimeUnit unit =
-        map.of_token ? TimeUnit{1, "tokens/s"} : unit_of(std::ranges::max(map.step));
+        map.of_token ? TimeUnit{1, "tokens/s"} : axis_unit(std::ranges::max(map.step));
     const auto shown = [&](Seconds step) {  // 0 if nothing is feasible
         return step <= Seconds(0) ? 0 : map.of_token ? 1 / step.si() : step.si() * unit.factor;
     };

@@ -184,7 +184,7 @@ std::string to_json(const Waterfall& w) {
 }
 
 void plot_waterfall(const Waterfall& w, const std::string& path) {
-    const TimeUnit unit = unit_of(std::max(shown_step(w.from), shown_step(w.to)));
+    const TimeUnit unit = axis_unit(std::max(shown_step(w.from), shown_step(w.to)));
     const std::vector<Line> lines = lines_of(w);
     const auto count = real(lines.size() + 2);
     std::vector<Row> ends, more, less;

@@ -25,16 +25,16 @@ Seconds& part_sum(Breakdown& b, Part part) {
 
 // A task of the rank starts (+1) or finishes (-1). Host work does not count: it costs nothing while
 // the device waits for something else.
-struct Change {
+struct BusyChange {
     Seconds time;
     // a finish sorts before a start at the same time, so that back-to-back tasks leave no gap
     int delta;
     TaskId task;
-    friend auto operator<=>(const Change&, const Change&) = default;
+    friend auto operator<=>(const BusyChange&, const BusyChange&) = default;
 };
 
-std::vector<Change> changes_of(const TaskGraph& graph, const Timeline& timeline, int rank) {
-    std::vector<Change> changes;
+std::vector<BusyChange> busy_changes(const TaskGraph& graph, const Timeline& timeline, int rank) {
+    std::vector<BusyChange> changes;
     for (TaskId t = 0; t < graph.size(); ++t) {
         if (std::holds_alternative<HostWork>(graph.op(t)) || !occupies(graph, t, rank)) continue;
         changes.push_back({timeline.start[t], +1, t});
@@ -140,7 +140,7 @@ Breakdown breakdown(const TaskGraph& graph, const Costs& costs, const Timeline& 
     Waits waits(graph, costs, timeline, rank);
     std::array<int, part_count> running{};
     Seconds now;
-    for (const Change& change : changes_of(graph, timeline, rank)) {
+    for (const BusyChange& change : busy_changes(graph, timeline, rank)) {
         if (change.time > now) {
             const auto busy =
                 std::find_if(running.begin(), running.end(), [](int count) { return count > 0; });

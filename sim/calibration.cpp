@@ -12,7 +12,7 @@ namespace stepcast {
 namespace {
 
 // Kind by prefix of the key; the first matching prefix counts.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 26> kinds{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 26> kinds_of_keys{
     {{"kernel.training_", "steps"},
      {"link.intra.training", "steps"},
      {"link.inter.training", "steps"},
@@ -39,14 +39,14 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 26> kinds{
      {"host.", "host"},
      {"host_memory.", "host"},
      {"overheads.", ""}}};
-constexpr std::array names{"GEMM",
-                           "attention",
-                           "memory-bound kernels",
-                           "expert kernels",
-                           "collectives inside a node",
-                           "collectives between nodes",
-                           "host",
-                           "steps"};
+constexpr std::array calibrated_kinds{"GEMM",
+                                      "attention",
+                                      "memory-bound kernels",
+                                      "expert kernels",
+                                      "collectives inside a node",
+                                      "collectives between nodes",
+                                      "host",
+                                      "steps"};
 
 // True for kernels by name that were measured on this machine, not assumed or copied.
 bool fitted_here(const FittedConstants& c) { return !c.from.starts_with("prior"); }
@@ -54,14 +54,14 @@ bool fitted_here(const FittedConstants& c) { return !c.from.starts_with("prior")
 }  // namespace
 
 std::string_view kind_of_constant(std::string_view key) {
-    const auto at = std::find_if(kinds.begin(), kinds.end(),
+    const auto at = std::find_if(kinds_of_keys.begin(), kinds_of_keys.end(),
                                  [&](const auto& k) { return key.starts_with(k.first); });
-    return at == kinds.end() ? "" : at->second;
+    return at == kinds_of_keys.end() ? "" : at->second;
 }
 
 std::vector<KindCalibration> calibrations_of(const Cluster& cluster) {
     std::vector<KindCalibration> found;
-    for (const char* name : names) found.push_back({name});
+    for (const char* name : calibrated_kinds) found.push_back({name});
     if (!cluster.fitted) return found;
     for (const FittedParameter& p : cluster.fitted->parameters)
         for (KindCalibration& k : found)

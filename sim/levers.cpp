@@ -22,9 +22,9 @@
 namespace stepcast {
 namespace {
 
-constexpr std::array sizes{"parallelism.tp", "parallelism.pp", "parallelism.cp",
-                           "parallelism.ep", "parallelism.vp", "parallelism.micro_batch"};
-constexpr std::array names{
+constexpr std::array size_keys{"parallelism.tp", "parallelism.pp", "parallelism.cp",
+                               "parallelism.ep", "parallelism.vp", "parallelism.micro_batch"};
+constexpr std::array switch_keys{
     "parallelism.zero",   "parallelism.recompute",         "parallelism.schedule",
     "parallelism.layout", "parallelism.sequence_parallel", "parallelism.overlap_experts"};
 
@@ -64,16 +64,16 @@ bool repeats(const std::vector<Lever>& found, const Lever& lever) {
     });
 }
 
-struct Change {
+struct LeverChange {
     std::vector<Override> set;
     std::string hardware = {};
 };
 
 // A machine that can be bought, or a clock that can be set. Rates that the experiment's cluster
 // measured itself do not follow these.
-void add_hardware(const Experiment& e, std::vector<Change>& changes) {
+void add_hardware(const Experiment& e, std::vector<LeverChange>& changes) {
     const auto add = [&](const char* name, double factor, const std::vector<std::string>& keys) {
-        Change change{{}, name};
+        LeverChange change{{}, name};
         for (const std::string& key : keys) {
             const Key& found = *find_key(key);
             const double rate = found.type->number(found.field(&e));
@@ -92,7 +92,7 @@ void add_hardware(const Experiment& e, std::vector<Change>& changes) {
 }
 
 // Each module by itself, where the framework can be told.
-void add_modules(const Experiment& e, std::vector<Change>& changes) {
+void add_modules(const Experiment& e, std::vector<LeverChange>& changes) {
     constexpr std::string_view key = "parallelism.recompute_modules";
     const bool told = std::ranges::any_of(
         e.framework.can.switches, [&](const std::string& line) { return line.starts_with(key); });
@@ -106,20 +106,20 @@ void add_modules(const Experiment& e, std::vector<Change>& changes) {
                                 {std::string(key), fmt::format("[{}]", to_string(module))}}});
 }
 
-std::vector<Change> all_changes(const Experiment& e) {
-    std::vector<Change> changes;
-    for (const std::string key : sizes) {
+std::vector<LeverChange> all_changes(const Experiment& e) {
+    std::vector<LeverChange> changes;
+    for (const std::string key : size_keys) {
         if (is_idle(key, e)) continue;
         const int now = std::stoi(text_of(*find_key(key), e));
         for (const int size : {now / 2, now * 2}) {
             if (size < 1 || size == now || (size == now / 2 && now % 2 != 0)) continue;
             std::vector<Override>& one =
-                changes.emplace_back(Change{{{key, fmt::format("{}", size)}}}).set;
+                changes.emplace_back(LeverChange{{{key, fmt::format("{}", size)}}}).set;
             if (const auto replicas = replicas_beside(e, one.front())) one.push_back(*replicas);
         }
     }
     std::vector<const Key*> switches;
-    for (const char* name : names)
+    for (const char* name : switch_keys)
         if (!is_idle(name, e)) switches.push_back(find_key(name));
     for (const Key& key : keys_of("runtime.")) switches.push_back(&key);
     for (const Key* key : switches)

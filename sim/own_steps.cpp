@@ -21,8 +21,8 @@ namespace {
 // of work (software sets the first two, the network and the host the others); configurations, by
 // distance; and a step against its repetition. Chosen on five drawn rows each of 18 tables.
 constexpr double common = 0.1, configuration = 0.5, repetition = 0.04;
-constexpr std::array work{0.25, 0.25, 0.8, 0.8};
-constexpr double reach = 4;  // distance of settings at which errors are still alike by 1/e
+constexpr std::array work_shares{0.25, 0.25, 0.8, 0.8};
+constexpr double error_reach = 4;  // distance of settings at which errors are still alike by 1/e
 constexpr double other_word = 2, other_model = 0.5;
 
 double distance(const OwnStep& a, const OwnStep& b) {
@@ -35,16 +35,16 @@ double distance(const OwnStep& a, const OwnStep& b) {
 }
 
 double of_work(const OwnStep& a, const OwnStep& b, std::size_t kind) {
-    return work[kind] * work[kind] * a.shares.at(kind) * b.shares.at(kind);
+    return work_shares[kind] * work_shares[kind] * a.shares.at(kind) * b.shares.at(kind);
 }
 
 double of_configuration(const OwnStep& a, const OwnStep& b) {
-    return configuration * configuration * std::exp(-distance(a, b) / reach);
+    return configuration * configuration * std::exp(-distance(a, b) / error_reach);
 }
 
 double covariance(const OwnStep& a, const OwnStep& b) {
     double sum = common * common + of_configuration(a, b);
-    for (const std::size_t kind : indices_of(work)) sum += of_work(a, b, kind);
+    for (const std::size_t kind : indices_of(work_shares)) sum += of_work(a, b, kind);
     return sum;
 }
 
@@ -119,9 +119,9 @@ OwnStep own_step(const Experiment& e, const Forecast& f, Seconds measured) {
 OwnSteps read_own_steps(const std::string& path) {
     OwnSteps read = read_table<OwnSteps>(path, "a file of own steps");
     for (const OwnStep& step : read.steps)
-        if (step.shares.size() != work.size())
+        if (step.shares.size() != work_shares.size())
             refuse("{}: step \"{}\" has {} shares; expected {}", path, step.name,
-                   step.shares.size(), work.size());
+                   step.shares.size(), work_shares.size());
     return read;
 }
 
@@ -144,7 +144,7 @@ std::string write_own_steps(const OwnSteps& own) {
 
 Narrowed narrowed(const OwnSteps& own, const OwnStep& asked) {
     Narrowed found;
-    found.work.assign(work.size(), 0);
+    found.work.assign(work_shares.size(), 0);
     const std::vector<OwnStep>& steps = own.steps;
     const auto count = static_cast<Eigen::Index>(steps.size());
     Eigen::MatrixXd between(count, count);
@@ -164,7 +164,7 @@ Narrowed narrowed(const OwnSteps& own, const OwnStep& asked) {
         const OwnStep& step = steps[as_index(i)];
         found.common += weights[i] * common * common;
         found.configuration += weights[i] * of_configuration(step, asked);
-        for (const std::size_t kind : indices_of(work))
+        for (const std::size_t kind : indices_of(work_shares))
             found.work[kind] += weights[i] * of_work(step, asked, kind);
     }
     found.deviation = std::sqrt(std::max(0.0, covariance(asked, asked) - seen.dot(to_asked)) +

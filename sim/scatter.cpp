@@ -23,7 +23,7 @@ const std::string left_out_words = "left out by ";
 
 constexpr double of_mean = 1.2533;  // sqrt(pi / 2): one standard deviation of a normal error
 
-double joined(double own, double believed, double blocks) {
+double joined_width(double own, double believed, double blocks) {
     return std::sqrt((blocks * own * own + blocks_of_belief * believed * believed) /
                      (blocks + blocks_of_belief));
 }
@@ -37,7 +37,7 @@ double joined(double own, double believed, double blocks) {
 double end_after(int blocks, double deviation, double believed) {
     const double n = blocks, own = deviation * std::sqrt(1 - 1 / (n * n));
     return student_p90(n + blocks_of_belief) *
-           joined(own, believed / student_p90(blocks_of_belief), n);
+           joined_width(own, believed / student_p90(blocks_of_belief), n);
 }
 
 const HeldOutError* step_error(const Fitted& fitted, const std::string& begins) {
@@ -185,7 +185,7 @@ Scatter scatter_of(const ScatterTable& table, const Framework& framework, const 
     if (!group) return found;
     // Few models narrow what is believed, but not below their own errors.
     const auto end = [&](double own, double believed) {
-        return std::max(own, joined(own, believed, group->blocks));
+        return std::max(own, joined_width(own, believed, group->blocks));
     };
     return {end(group->scatter.faster, found.faster), end(group->scatter.slower, found.slower)};
 }

@@ -75,4 +75,10 @@ inline std::string replaced(std::string text, const std::string& what, const std
     return text;
 }
 
+inline std::string text_of_file(const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path, std::ios::binary).rdbuf();
+    return text.str();
+}
+
 }  // namespace stepcast

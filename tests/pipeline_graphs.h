@@ -25,7 +25,7 @@ struct PipelineShape {
     Turns turns = Turns::first_stage_first;
 };
 
-struct Slot {
+struct PipelineSlot {
     bool backward = false;
     int micro_batch = 0;
 };
@@ -33,14 +33,14 @@ struct Slot {
 // The k-th slot of a stage. 1F1B: stage s runs min(p - 1 - s, m) forwards ahead, then one forward
 // and one backward in turn, then the backwards that are left. GPipe: all forwards, then all
 // backwards.
-inline Slot slot_of(const PipelineShape& shape, int stage, int k) {
+inline PipelineSlot slot_of(const PipelineShape& shape, int stage, int k) {
     const int m = shape.micro_batches;
     const bool gpipe = shape.schedule == PipelineShape::Schedule::gpipe;
     const int ahead = gpipe ? m : std::min(shape.stages - 1 - stage, m);
     if (k < ahead) return {false, k};
     const int turn = k - ahead, turns = 2 * (m - ahead);
     if (turn >= turns) return {true, m - ahead + turn - turns};
-    return turn % 2 == 0 ? Slot{false, ahead + turn / 2} : Slot{true, turn / 2};
+    return turn % 2 == 0 ? PipelineSlot{false, ahead + turn / 2} : PipelineSlot{true, turn / 2};
 }
 
 // Emits slots round by round, each stage's next one once its input exists, so that id order is an
@@ -94,14 +94,14 @@ private:
     }
     [[nodiscard]] bool is_last(int stage) const { return stage == shape_.stages - 1; }
 
-    [[nodiscard]] bool has_input(int stage, Slot slot) const {
+    [[nodiscard]] bool has_input(int stage, PipelineSlot slot) const {
         if (slot.backward)
             return is_last(stage) ? done_[count(stage)].forwards > slot.micro_batch
                                   : done_[count(stage + 1)].backwards > slot.micro_batch;
         return stage == 0 || done_[count(stage - 1)].forwards > slot.micro_batch;
     }
 
-    void emit(int stage, Slot slot) {
+    void emit(int stage, PipelineSlot slot) {
         slot.backward ? emit_backward(stage, slot.micro_batch)
                       : emit_forward(stage, slot.micro_batch);
     }

@@ -26,7 +26,7 @@ namespace {
 
 // limits YAML aliases, which can repeat content without end
 constexpr std::size_t most_values = 100'000;
-constexpr int deepest = 100;
+constexpr int deepest_document = 100;
 
 std::string value_of(const YAML::Node& scalar) {
     return std::string(trimmed(scalar.Scalar(), " \t\r\n"));
@@ -45,7 +45,7 @@ void append_list(const YAML::Node& list, int depth, std::string& text) {
     for (const auto& element : list) {
         text += first ? "" : ", ";
         first = false;
-        if (text.size() > longest || depth > deepest) {
+        if (text.size() > longest || depth > deepest_document) {
             text += "..";
             break;
         }
@@ -65,8 +65,9 @@ void flatten(const YAML::Node& node, const std::string& name, int depth, Documen
     if (++visited > 2 * most_values)
         throw ConfigError(at + ": aliases repeat more than " + std::to_string(2 * most_values) +
                           " nodes; expected a configuration");
-    if (depth > deepest)
-        throw ConfigError(at + ": nested deeper than " + std::to_string(deepest) + " levels");
+    if (depth > deepest_document)
+        throw ConfigError(at + ": nested deeper than " + std::to_string(deepest_document) +
+                          " levels");
     if (into.values.size() > most_values)
         throw ConfigError(at + ": more than " + std::to_string(most_values) +
                           " values; expected a configuration");

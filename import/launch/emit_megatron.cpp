@@ -26,9 +26,9 @@ struct Line {
     std::string section, name, value;  // value "": a bare flag
 };
 
-class Writer {
+class MegatronWriter {
 public:
-    Writer(const Experiment& e, EmitFormat format, Emission& emitter)
+    MegatronWriter(const Experiment& e, EmitFormat format, Emission& emitter)
         : e_(e), format_(format), out_(emitter) {}
 
     std::string write() {
@@ -501,7 +501,7 @@ private:
 }  // namespace
 
 std::string emit_megatron(const Experiment& experiment, EmitFormat format, Emission& emitter) {
-    return Writer(experiment, format, emitter).write();
+    return MegatronWriter(experiment, format, emitter).write();
 }
 
 }  // namespace stepcast

@@ -54,9 +54,10 @@ void check_torchtitan(const Experiment& e, bool flags, Emission& out) {
                       fmt::format("workload.optimizer {}", to_string(optimizer)));
 }
 
-class Writer {
+class TorchtitanWriter {
 public:
-    Writer(const Experiment& e, bool flags, Emission& out) : e_(e), flags_(flags), out_(out) {}
+    TorchtitanWriter(const Experiment& e, bool flags, Emission& out)
+        : e_(e), flags_(flags), out_(out) {}
 
     std::string write() {
         check_torchtitan(e_, flags_, out_);
@@ -288,7 +289,7 @@ private:
 }  // namespace
 
 std::string emit_torchtitan(const Experiment& experiment, EmitFormat format, Emission& out) {
-    return Writer(experiment, format == EmitFormat::torchtitan_flags, out).write();
+    return TorchtitanWriter(experiment, format == EmitFormat::torchtitan_flags, out).write();
 }
 
 }  // namespace stepcast

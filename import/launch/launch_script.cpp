@@ -153,7 +153,7 @@ bool is_number(const NamedValue* v) {
 }
 
 // GPUs of the launch: of each node, all of them, and where that stands. 0 = not said.
-struct Machine {
+struct LaunchedRanks {
     long per_node = 0, ranks = 0;
     std::string at = {};
     void take(Translation& t) const {
@@ -163,7 +163,7 @@ struct Machine {
     }
 };
 
-Machine machine_of(Document& d) {
+LaunchedRanks machine_of(Document& d) {
     const auto* each = d.find_any({"nproc_per_node", "ntasks_per_node", "sbatch_ntasks_per_node",
                                    "gpus_per_node", "num_gpus"});
     const auto* count = d.find_any({"nnodes", "nodes", "sbatch_nodes", "num_nodes"});
@@ -280,7 +280,7 @@ void name_recipe(const ShellLaunch& launch, Translation& t) {
 Translation translate_flags(const ShellLaunch& launch, Document d) {
     const auto documents = deepspeed_documents(d, launch);
     add_deepspeed(d, documents);
-    const Machine machine = machine_of(d);
+    const LaunchedRanks machine = machine_of(d);
     const bool dotted =
         std::ranges::any_of(d.values, [](const NamedValue& v) { return has(v.name, '.'); });
     if (dotted) drop_bridge_sections(d);
@@ -326,7 +326,7 @@ std::string tool_file_of(const ShellLaunch& launch, const std::string& path) {
 }
 
 Translation translate_tool_launch(const ShellLaunch& launch, const std::string& file,
-                                  const Document& flags, const Machine& machine,
+                                  const Document& flags, const LaunchedRanks& machine,
                                   const TranslateOptions& options) {
     Document d = read_yaml(plain_utf8(read_text(file, "a configuration")), file);
     const Tool& tool = *tool_of(d);

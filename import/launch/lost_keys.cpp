@@ -119,13 +119,13 @@ bool have_same_expert_layers(const Workload& a, const Workload& b) {
 // ---- words
 
 using Formats = std::initializer_list<EmitFormat>;
-struct Words {
+struct LossReason {
     Formats formats;                               // empty: all
     std::initializer_list<std::string_view> keys;  // beginnings
     std::string_view why;
 };
 
-const Words words[] = {
+const LossReason loss_reasons[] = {
     {{EmitFormat::deepspeed},
      {"parallelism.pp", "parallelism.stage_layers", "parallelism.layout"},
      "stages are given in code, PipelineModule(num_stages=..)"},
@@ -149,7 +149,7 @@ const Words words[] = {
 };
 
 std::string_view why_of(std::string_view key, EmitFormat format) {
-    for (const Words& row : words) {
+    for (const LossReason& row : loss_reasons) {
         const bool here = row.formats.size() == 0 || contains(row.formats, format);
         if (here && begins_with_any(key, row.keys)) return row.why;
     }
@@ -280,9 +280,9 @@ namespace {
 // The keys in which the script's experiment differs from the one asked for. Keys that are found are
 // set there, because a framework may decide others by them: the model's first, which some files
 // leave to code.
-class Comparison {
+class KeyComparison {
 public:
-    Comparison(const Experiment& asked, const Translation& script, EmitFormat format)
+    KeyComparison(const Experiment& asked, const Translation& script, EmitFormat format)
         : asked_(with_values_written_out(asked)), back_(experiment_of_script(asked, script)) {
         if (!back_.parallelism.stage_layers.empty())
             write_out_stages(asked_.workload, asked_.parallelism);
@@ -333,7 +333,7 @@ struct LeftOpen {
     std::vector<std::string> model, framework;
 };
 
-LeftOpen add_lost_keys(const Comparison& comparison, EmitFormat format, Emission& out) {
+LeftOpen add_lost_keys(const KeyComparison& comparison, EmitFormat format, Emission& out) {
     LeftOpen open;
     for (const auto& [key, ours, theirs] : comparison.lost()) {
         out.lost.emplace_back(key->path);
@@ -358,7 +358,7 @@ void name_lost_keys(const Experiment& asked, EmitFormat format, Emission& out) {
     if (format == EmitFormat::deepspeed) options.replicas = asked.parallelism.dp;
     const Translation script = translate_text(out.text, "emitted", foreign(format), options);
     const Experiment experiment = with_values_written_out(asked);
-    LeftOpen open = add_lost_keys(Comparison(asked, script, format), format, out);
+    LeftOpen open = add_lost_keys(KeyComparison(asked, script, format), format, out);
     const bool by_code = leaves_model_to_code(format) && !script.find("workload.preset");
     for (const Key& key : all_keys())
         if (by_code && always_said(key.path) && acts(key.path, asked) && !is_lost(key.path, out))

@@ -130,9 +130,9 @@ bool sets_allexport(const std::vector<ShellWord>& words) {
 
 // Walks through a script like a shell. Code that a shell would skip is also walked, to find its
 // end, but has no effect.
-class Reader {
+class ShellReader {
 public:
-    Reader(std::string path, const std::map<std::string, std::string>& given)
+    ShellReader(std::string path, const std::map<std::string, std::string>& given)
         : path_(std::move(path)), variables_(given) {}
     [[nodiscard]] const std::vector<std::string>& unknown() const { return variables_.unknown(); }
     // The command with most flags that starts no program that is known; "" = none.
@@ -550,7 +550,7 @@ ShellLaunch read_launch(const std::string& text, const std::string& path,
     const auto directives = slurm_directives(text);
     auto variables = given;
     add_slurm_variables(directives, variables);
-    Reader reader(path, variables);
+    ShellReader reader(path, variables);
     reader.read(text, path);
     reader.launch.unknown = reader.unknown();
     if (reader.launch.arguments.empty())

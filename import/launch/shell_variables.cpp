@@ -544,7 +544,7 @@ Pieces ShellVariables::array(const std::string& inside, int line, const std::str
 namespace {
 
 // NAME+=(..) adds elements, NAME+=.. text.
-void append(Pieces& held, const Pieces& more, bool list) {
+void append_pieces(Pieces& held, const Pieces& more, bool list) {
     if (list) {
         append(held, more);
         return;
@@ -583,7 +583,7 @@ void ShellVariables::assign(const ShellWord& word) {
         unsure_.erase(name);
     auto& held = variables_[name];
     if (more)
-        append(held, value, list);
+        append_pieces(held, value, list);
     else
         held = std::move(value);
     if (constexpr std::size_t most = 100'000; held.size() > most)

@@ -29,8 +29,6 @@
 namespace stepcast {
 namespace {
 
-using Words = std::vector<std::pair<std::string, std::string>>;
-
 std::string text_of(const TomlEntry& entry) {
     if (const auto* text = std::get_if<std::string>(&entry.value.value)) return *text;
     throw ConfigError(entry.value_at + ": expected text");
@@ -49,8 +47,8 @@ std::vector<std::string> list_of(const TomlEntry& entry) {
 }
 
 // "bf16-mixed=bf16": theirs and ours.
-Words words_in(const TomlEntry& entry) {
-    Words all;
+WordPairs words_in(const TomlEntry& entry) {
+    WordPairs all;
     for (const std::string& pair : list_of(entry)) {
         const auto equals = pair.find('=');
         if (equals == std::string::npos)

@@ -11,6 +11,8 @@
 
 namespace stepcast {
 
+using WordPairs = std::vector<std::pair<std::string, std::string>>;  // theirs, ours
+
 // One of `names` states `key`: a key of an experiment, or micro, accumulation, global, gpus, nodes,
 // gpus_per_node, sequences (of an example that a batch counts), model or ratio (of the inner width
 // to the model's), without (what the forecast lacks), open (a doubt: its words' or the default),
@@ -19,7 +21,7 @@ struct ToolKey {
     std::string key, as;  // as: count, flag, text or inverse (of a flag)
     // a name that ends in a dot stands for any name below it
     std::vector<std::string> names;
-    std::vector<std::pair<std::string, std::string>> words;  // their word, ours; "*" is any other
+    WordPairs words;  // their word, ours; "*" is any other
     // what the tool assumes, and where that is written
     std::string otherwise, source;
 };
@@ -36,12 +38,12 @@ struct Tool {
     // of a tool whose files and lines are not read: what to do; "" = they are
     std::string refused;
     // programs that are of the tool, and what the forecast of each is without
-    std::vector<std::pair<std::string, std::string>> programs;
+    WordPairs programs;
     // names of which one is stated, and such without which, all off, the tool trains nothing then:
     // "do_eval|do_predict=do_train"
-    std::vector<std::pair<std::string, std::string>> untrained;
+    WordPairs untrained;
     // a name and a word of it with which flags of adapters count, "" = not stated; none: always
-    std::vector<std::pair<std::string, std::string>> adapters;
+    WordPairs adapters;
     std::vector<ToolKey> keys;
 };
 
@@ -52,9 +54,9 @@ struct ConfigFiles {
     // names and sections of any tool without effect on a step
     std::vector<std::string> quiet;
     // parts of a model's name, as presets write them
-    std::vector<std::pair<std::string, std::string>> models;
+    WordPairs models;
     // modules with adapters and the projections that they are; those of a model where none is named
-    std::vector<std::pair<std::string, std::string>> adapted, adapted_unnamed;
+    WordPairs adapted, adapted_unnamed;
 };
 
 // Read once. Throws ConfigError with the position of what it does not expect.

@@ -28,15 +28,14 @@ namespace stepcast {
 
 namespace {
 
-using Arguments = std::vector<ShellArgument>;
-using Words = std::vector<std::pair<std::string, std::string>>;
+using LaunchArguments = std::vector<ShellArgument>;
 
 Document read_named(const std::string& file) {
     return read_json_or_yaml(plain_utf8(read_text(file, "a configuration of a training")), file);
 }
 
 // Where the launcher's own flags end: behind the program, a file or, after -m, a module.
-std::size_t behind_program(const Arguments& all) {
+std::size_t behind_program(const LaunchArguments& all) {
     std::size_t module = all.size();
     for (const std::size_t i : indices_of(all)) {
         if (all[i].text.ends_with(".py")) return i + 1;
@@ -48,13 +47,13 @@ std::size_t behind_program(const Arguments& all) {
     return std::min(module, all.size());
 }
 
-Arguments behind_accelerate(const Arguments& all) {
+LaunchArguments behind_accelerate(const LaunchArguments& all) {
     const auto at = std::ranges::find(all, "launch", &ShellArgument::text);
-    return at == all.end() ? all : Arguments(at + 1, all.end());
+    return at == all.end() ? all : LaunchArguments(at + 1, all.end());
 }
 
 // The program by its name: run_clm of run_clm.py, sft of trl.scripts.sft and of trl sft.
-std::string name_of_program(const Arguments& all) {
+std::string name_of_program(const LaunchArguments& all) {
     const auto end = behind_program(all);
     const std::string last = end > 0 ? all[end - 1].text : "";
     if (last.ends_with(".py")) return std::filesystem::path(last).stem().string();
@@ -175,7 +174,7 @@ void split_fsdp_words(Document& d) {
 
 // What accelerate's launcher and file state, then the program's own, then what it has of the
 // Trainer. The last of several statements of a key counts, and the first of several defaults.
-Tool joined(const Tool& program) {
+Tool with_shared_keys(const Tool& program) {
     Tool all = program;
     all.keys = tool_named("accelerate").keys;
     append(all.keys, program.keys);
@@ -511,7 +510,7 @@ Translation read_values(const Tool& tool, Document d, Translation t, const Trans
 
 Translation read_program(const Tool& tool, Document d, Translation t,
                          const TranslateOptions& options) {
-    t = read_values(joined(tool), std::move(d), std::move(t), options);
+    t = read_values(with_shared_keys(tool), std::move(d), std::move(t), options);
     if (!t.find("workload.seq"))
         t.open.emplace_back("sequence length: not stated; use --set seq=N");
     const auto names_model = [](const std::string& line) { return has(line, "--model"); };
@@ -570,7 +569,7 @@ Translation translate_trainer_launch(const ShellLaunch& launch, const std::strin
     if (tool) require_read(*tool, path);
     const std::string program = name_of_program(launch.arguments);
     const Tool& trl = tool_named("trl");
-    const auto script = first_with(trl.programs, program, &Words::value_type::first);
+    const auto script = first_with(trl.programs, program, &WordPairs::value_type::first);
     const auto has_defaults = [](const Tool* one) {
         return one && is_of_trainer(*one) && one->id != "accelerate" && one->id != "trainer";
     };

@@ -20,15 +20,15 @@ namespace {
 struct Timer {
     std::string_view theirs, ours;
 };
-constexpr std::array timers{Timer{"forward", "forward"},
-                            Timer{"fwd", "forward"},
-                            Timer{"backward_inner", "backward"},
-                            Timer{"bwd_inner", "backward"},
-                            Timer{"backward_allreduce", "gradient_sync"},
-                            Timer{"bwd_allreduce", "gradient_sync"},
-                            Timer{"backward", "backward_and_sync"},
-                            Timer{"bwd", "backward_and_sync"},
-                            Timer{"step", "optimizer"}};
+constexpr std::array step_timers{Timer{"forward", "forward"},
+                                 Timer{"fwd", "forward"},
+                                 Timer{"backward_inner", "backward"},
+                                 Timer{"bwd_inner", "backward"},
+                                 Timer{"backward_allreduce", "gradient_sync"},
+                                 Timer{"bwd_allreduce", "gradient_sync"},
+                                 Timer{"backward", "backward_and_sync"},
+                                 Timer{"bwd", "backward_and_sync"},
+                                 Timer{"step", "optimizer"}};
 
 // The time stamp of "[2024-02-20 09:55:01,105] ..": milliseconds since the day's midnight.
 // Differences allow for one midnight between.
@@ -133,7 +133,7 @@ private:
         const bool apart = std::ranges::any_of(values_, [](const auto& v) {
             return v.first == "backward_inner" || v.first == "bwd_inner";
         });
-        for (const Timer& timer : timers)
+        for (const Timer& timer : step_timers)
             for (const auto& [name, value] : values_)
                 if (name == timer.theirs && !(apart && timer.ours == "backward_and_sync"))
                     log_.add(timer.ours, as, clock.step, seconds_of_milliseconds(value));

@@ -63,7 +63,7 @@ private:
 };
 
 // A piece of a line: the header of a stage's block, a layer of it, or the time of a step.
-struct Event {
+struct OptPrimeEvent {
     enum class Kind : std::uint8_t { header, layer, batch } kind = Kind::header;
     int rank = -1, step = -1, ops = 0;
     std::string layer = {};
@@ -105,7 +105,7 @@ private:
         bool any = false;
         LineCursor cursor(line.text);
         while (!cursor.at_end()) {
-            std::optional<Event> event;
+            std::optional<OptPrimeEvent> event;
             if (cursor.word("[rank:"))
                 event = read_header(cursor, line.number);
             else if (cursor.word("layer["))
@@ -118,7 +118,7 @@ private:
         return any;
     }
 
-    std::optional<Event> read_header(LineCursor& cursor, long line) const {
+    std::optional<OptPrimeEvent> read_header(LineCursor& cursor, long line) const {
         const auto rank = cursor.integer();
         if (!rank || *rank < 0 || !cursor.find("forward time") || !cursor.find("- step"))
             return std::nullopt;
@@ -128,10 +128,10 @@ private:
             log_.refuse(
                 line, fmt::format("rank {} in step {} is absurd; expected at most {} and {}", *rank,
                                   *step, most_ranks, most_steps));
-        return Event{.rank = *rank, .step = *step};
+        return OptPrimeEvent{.rank = *rank, .step = *step};
     }
 
-    static std::optional<Event> read_layer(LineCursor& cursor) {
+    static std::optional<OptPrimeEvent> read_layer(LineCursor& cursor) {
         const std::string_view name = cursor.rest().substr(0, cursor.rest().find(']'));
         if (name.size() > 64 || !cursor.find("]: total=")) return std::nullopt;
         const auto time = cursor.number();
@@ -139,10 +139,10 @@ private:
         const auto ops = cursor.integer();
         if (!ops || !cursor.find("avg/op=") || !cursor.number() || !cursor.word("ms"))
             return std::nullopt;
-        return Event{.kind = Event::Kind::layer,
-                     .ops = *ops,
-                     .layer = std::string(name),
-                     .seconds = seconds_of_milliseconds(*time)};
+        return OptPrimeEvent{.kind = OptPrimeEvent::Kind::layer,
+                             .ops = *ops,
+                             .layer = std::string(name),
+                             .seconds = seconds_of_milliseconds(*time)};
     }
 
     // "| epoch   1 |     9/  323 batches | lr 0.00 | ms/batch 1669.95 | loss .."
@@ -154,7 +154,7 @@ private:
         if (!number || !cursor.find("ms/batch")) return LineUse::unknown;
         const auto time = cursor.number();
         if (!time || *time <= 0 || *number > most_steps) return LineUse::unknown;
-        push({.kind = Event::Kind::batch,
+        push({.kind = OptPrimeEvent::Kind::batch,
               .step = *number,
               .layer = {},
               .seconds = seconds_of_milliseconds(*time),
@@ -188,12 +188,12 @@ private:
         return LineUse::unknown;
     }
 
-    void push(Event event) {
+    void push(OptPrimeEvent event) {
         if (events_++ == 0) log_.run.first_line = event.line;
         log_.run.last_line = event.line;
-        if (event.kind == Event::Kind::header) last_header_ = event.rank;
+        if (event.kind == OptPrimeEvent::Kind::header) last_header_ = event.rank;
         if (settled_) return apply(event);
-        if (event.kind == Event::Kind::layer && last_header_ >= 0)
+        if (event.kind == OptPrimeEvent::Kind::layer && last_header_ >= 0)
             owners_.vote({event.layer, event.ops}, last_header_);
         waiting_.push_back(std::move(event));
         if (waiting_.size() == learned_after) settle();
@@ -202,19 +202,19 @@ private:
     void settle() {
         owners_.settle();
         settled_ = true;
-        for (const Event& event : waiting_) last_rank_ = std::max(last_rank_, event.rank);
-        for (const Event& event : waiting_) apply(event);
+        for (const OptPrimeEvent& event : waiting_) last_rank_ = std::max(last_rank_, event.rank);
+        for (const OptPrimeEvent& event : waiting_) apply(event);
         waiting_.clear();
     }
 
-    void apply(const Event& event) {
+    void apply(const OptPrimeEvent& event) {
         switch (event.kind) {
-            case Event::Kind::header:
+            case OptPrimeEvent::Kind::header:
                 check_complete(event.rank);
                 stages_[event.rank] = {event.step, 0, 0};
                 break;
-            case Event::Kind::layer: apply_layer(event); break;
-            case Event::Kind::batch: apply_batch(event); break;
+            case OptPrimeEvent::Kind::layer: apply_layer(event); break;
+            case OptPrimeEvent::Kind::batch: apply_batch(event); break;
         }
     }
 
@@ -229,7 +229,7 @@ private:
                      stage->step);
     }
 
-    void apply_layer(const Event& event) {
+    void apply_layer(const OptPrimeEvent& event) {
         const auto rank = owners_.owner({event.layer, event.ops});
         const auto stage = rank ? stages_.find(*rank) : stages_.end();
         if (stage == stages_.end()) {
@@ -248,7 +248,7 @@ private:
     // The last stage prints its layers after a step's forward, and ms/batch after the step. If the
     // first such line is not of the first step, it also covers the steps before, so it is no
     // sample.
-    void apply_batch(const Event& event) {
+    void apply_batch(const OptPrimeEvent& event) {
         const auto last = value_in(stages_, last_rank_);
         if (batch_step_ < 0) {
             batch_step_ = last ? last->step : event.step;
@@ -287,7 +287,7 @@ private:
     OpenRun log_;
     std::string kind_;
     double parameters_ = 0;
-    std::vector<Event> waiting_;
+    std::vector<OptPrimeEvent> waiting_;
     LayerOwners owners_;
     bool settled_ = false;
     std::map<int, Stage> stages_;

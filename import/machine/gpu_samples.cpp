@@ -16,7 +16,7 @@
 namespace stepcast {
 namespace {
 
-constexpr const char* query =
+constexpr const char* smi_query =
     "nvidia-smi --query-gpu=index,clocks.sm,clocks.max.sm,clocks_event_reasons.active "
     "--format=csv -l 1";
 
@@ -41,7 +41,7 @@ Columns columns_of(const CsvReader& in) {
     }
     if (!found.clock || !found.highest)
         in.fail(fmt::format("has no column {}; expected the output, with its heads, of {}",
-                            found.clock ? "clocks.max.sm" : "clocks.current.sm", query));
+                            found.clock ? "clocks.max.sm" : "clocks.current.sm", smi_query));
     return found;
 }
 
@@ -60,7 +60,7 @@ double megahertz(const CsvReader& in, std::size_t column) {
 
 GpuSamples read_gpu_samples(const std::string& path) {
     CsvReader in(path);
-    if (!in.next()) in.fail(fmt::format("is empty; expected the output of {}", query));
+    if (!in.next()) in.fail(fmt::format("is empty; expected the output of {}", smi_query));
     const Columns columns = columns_of(in);
     const std::size_t width = in.fields().size();
     std::map<std::string, std::vector<double>> clocks;  // by GPU

@@ -21,7 +21,7 @@
 namespace stepcast {
 namespace {
 
-constexpr int deepest = 64;
+constexpr int deepest_topology = 64;
 
 // pugixml does not expand entities of a document type, so the parsed text cannot outgrow its file.
 pugi::xml_document parse(const std::string& text, const std::string& path) {
@@ -110,7 +110,7 @@ void add_gpu(const pugi::xml_node& gpu, const std::string& path, Walk& w) {
 }
 
 void walk(const pugi::xml_node& node, int depth, const std::string& path, Walk& w) {
-    if (depth > deepest)
+    if (depth > deepest_topology)
         throw ConfigError(path + ": nested deeper than 64 levels; expected NCCL's topology");
     for (const auto& child : node.children()) {
         const std::string name = child.name();

@@ -101,15 +101,15 @@ void read_smi_text(const std::string& text, const std::string& path, Machine& ma
 
 namespace {
 
-using Table = std::vector<std::vector<std::string>>;  // of pairs of GPUs
+using PairTable = std::vector<std::vector<std::string>>;  // of pairs of GPUs
 
 // The square below a title: a header of the devices, then a row for each.
-Table table_below(const std::string& text, std::string_view title, const std::string& path) {
+PairTable table_below(const std::string& text, std::string_view title, const std::string& path) {
     const auto at = text.find(title);
     if (at == std::string::npos) return {};
     std::istringstream lines(
         text.substr(text.find('\n', at) == std::string::npos ? text.size() : text.find('\n', at)));
-    Table table;
+    PairTable table;
     std::vector<std::string> columns;
     for (std::string line; std::getline(lines, line);) {
         auto words = words_of(line, " \t\r");
@@ -129,10 +129,10 @@ Table table_below(const std::string& text, std::string_view title, const std::st
 }
 
 // Below the title that rocm-smi or amd-smi gives it.
-Table table_of(const std::string& text, std::initializer_list<const char*> titles,
-               const std::string& path) {
+PairTable table_of(const std::string& text, std::initializer_list<const char*> titles,
+                   const std::string& path) {
     for (const char* title : titles)
-        if (Table table = table_below(text, title, path); !table.empty()) return table;
+        if (PairTable table = table_below(text, title, path); !table.empty()) return table;
     return {};
 }
 
@@ -153,8 +153,8 @@ std::string name_of_card(const std::string& text) {
 // Hops of 1 are direct; the tables tell no number of links, so each pair has one. AMD's GPUs have
 // no switch between them.
 void read_rocm_smi(const std::string& text, const std::string& path, Machine& machine) {
-    const Table types = table_of(text, {"Link Type between two GPUs", "LINK TYPE TABLE"}, path),
-                hops = table_of(text, {"Hops between two GPUs", "HOPS TABLE"}, path);
+    const PairTable types = table_of(text, {"Link Type between two GPUs", "LINK TYPE TABLE"}, path),
+                    hops = table_of(text, {"Hops between two GPUs", "HOPS TABLE"}, path);
     if (types.empty())
         throw ConfigError(path +
                           ": without the types of links; expected the output of rocm-smi "

@@ -14,7 +14,7 @@
 namespace stepcast {
 namespace {
 
-constexpr std::int32_t none = -1;
+constexpr std::int32_t no_call = -1;
 
 struct Open {
     std::size_t span;
@@ -107,7 +107,7 @@ private:
                                   r_.host[open_.back().span].finish() <= span.start))
             open_.pop_back();
         const std::string& name = r_.names[span.name];
-        Open next{s, none, none, none, around(span.start)};
+        Open next{s, no_call, no_call, no_call, around(span.start)};
         if (!open_.empty())
             next = {s, open_.back().product, open_.back().attention, open_.back().exchange,
                     open_.back().phase};
@@ -127,7 +127,7 @@ private:
         return *phase_in_words(r_.names[std::prev(next)->name]);
     }
     [[nodiscard]] CallContext top(std::int64_t time) const {
-        if (open_.empty()) return {none, none, false, around(time)};
+        if (open_.empty()) return {no_call, no_call, false, around(time)};
         const Open& o = open_.back();
         const auto innermost = static_cast<std::int32_t>(o.span);
         return {o.product >= 0     ? o.product

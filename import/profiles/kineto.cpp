@@ -22,7 +22,7 @@ namespace {
 namespace od = simdjson::ondemand;
 
 // us, in the year 2096; the sum of two such times in nanoseconds does not overflow
-constexpr std::int64_t latest = 4'000'000'000'000'000;
+constexpr std::int64_t latest_time = 4'000'000'000'000'000;
 
 // A decimal number of microseconds in whole nanoseconds, without a double, which has too few digits
 // for absolute times. 0 for other texts.
@@ -31,11 +31,11 @@ std::int64_t nanoseconds(std::string_view token) {
     std::int64_t whole = 0;
     const char *at = token.data(), *end = at + token.size();
     const auto read = std::from_chars(at, end, whole);
-    if (read.ec != std::errc() || whole > latest || whole < -latest) return 0;
+    if (read.ec != std::errc() || whole > latest_time || whole < -latest_time) return 0;
     if (token.find_first_of("eE") != std::string_view::npos) {
         double value = 0;  // such as 1.2e+07
         std::from_chars(token.data(), end, value);
-        return std::abs(value) <= real(latest) ? static_cast<std::int64_t>(value * 1e3) : 0;
+        return std::abs(value) <= real(latest_time) ? static_cast<std::int64_t>(value * 1e3) : 0;
     }
     if (read.ptr == end || *read.ptr != '.') return whole * 1000;
     std::int64_t fraction = 0, unit = 100;
@@ -80,7 +80,7 @@ Category category_of(std::string_view cat) {
     return Category::other;
 }
 
-struct Arguments {
+struct EventArguments {
     std::uint64_t correlation = 0;
     std::uint32_t device = 0, stream = 0;
     double bytes = 0, reserved = 0, allocated = 0;
@@ -89,12 +89,12 @@ struct Arguments {
     CollectiveCall collective;
     std::int32_t sequence = -1;
 };
-struct Event {
+struct KinetoEvent {
     std::string_view ph, name, pid, tid;
     Category category = Category::other;
     std::int64_t ts = 0, dur = -1;  // dur: negative where none is told
     std::string thread;
-    Arguments args;
+    EventArguments args;
 };
 
 double number(od::value& value) {
@@ -152,7 +152,7 @@ void read_collective(std::string_view key, od::value& value, CollectiveCall& cal
 }
 
 // No key is of two of them.
-void read_argument(std::string_view key, od::value& value, Arguments& args) {
+void read_argument(std::string_view key, od::value& value, EventArguments& args) {
     if (key == "correlation")
         args.correlation = whole<std::uint64_t>(value, 0, 9e18);
     else if (key == "device" || key == "Device Id")
@@ -175,14 +175,14 @@ void read_argument(std::string_view key, od::value& value, Arguments& args) {
         read_collective(key, value, args.collective);
 }
 
-class Reader {
+class KinetoReader {
 public:
-    Reader(TraceRecords& records, std::size_t most) : r_(records), most_(most) {}
+    KinetoReader(TraceRecords& records, std::size_t most) : r_(records), most_(most) {}
     [[nodiscard]] const std::set<std::string>& launching() const { return launching_; }
 
     void event(const TraceText& trace) {
         try {
-            Event e;
+            KinetoEvent e;
             if (parse(trace, e)) keep(e);
         } catch (const simdjson::simdjson_error&) {
             ++r_.profile.counts.dropped;
@@ -208,10 +208,10 @@ private:
     }
 
     void read_member(std::string_view key, const TraceText& trace) {
-        static constexpr std::pair<std::string_view, void (Reader::*)(const nlohmann::json&)>
-            members[] = {{"baseTimeNanoseconds", &Reader::read_base},
-                         {"distributedInfo", &Reader::read_job},
-                         {"deviceProperties", &Reader::read_devices}};
+        static constexpr std::pair<std::string_view, void (KinetoReader::*)(const nlohmann::json&)>
+            members[] = {{"baseTimeNanoseconds", &KinetoReader::read_base},
+                         {"distributedInfo", &KinetoReader::read_job},
+                         {"deviceProperties", &KinetoReader::read_devices}};
         for (const auto& [name, read] : members)
             if (key == name)
                 if (const auto json = nlohmann::json::parse(trace.json, nullptr, false);
@@ -221,7 +221,7 @@ private:
 
     void read_base(const nlohmann::json& json) {
         const auto base = whole_number<std::int64_t>(json);
-        if (base && *base >= 0 && *base <= 1000 * latest) r_.base = *base;
+        if (base && *base >= 0 && *base <= 1000 * latest_time) r_.base = *base;
     }
 
     void read_job(const nlohmann::json& json) {
@@ -243,7 +243,7 @@ private:
                                                   Bytes(d.value("totalGlobalMem", 0.0))};
     }
 
-    bool parse(const TraceText& trace, Event& e) {
+    bool parse(const TraceText& trace, KinetoEvent& e) {
         od::document doc = parser_.iterate(trace.json.data(), trace.json.size(), trace.readable);
         for (auto field : doc.get_object()) {
             const std::string_view key = field.unescaped_key();
@@ -262,7 +262,7 @@ private:
     }
 
     // False for an event of a kind that is not read.
-    static bool read_field(std::string_view key, od::value& value, Event& e) {
+    static bool read_field(std::string_view key, od::value& value, KinetoEvent& e) {
         if (key == "ph") {
             e.ph = std::string_view(value.get_string());
         } else if (key == "cat") {
@@ -291,7 +291,7 @@ private:
         return true;
     }
 
-    void keep(Event& e) {
+    void keep(KinetoEvent& e) {
         const bool untimed = e.dur < 0;
         e.dur = std::max<std::int64_t>(e.dur, 0);
         if (e.category == Category::memory) {
@@ -321,7 +321,7 @@ private:
         if ((++kept_ & 0xffff) == 0) r_.keep_below(most_);
     }
 
-    void keep_device(const Event& e) {
+    void keep_device(const KinetoEvent& e) {
         DeviceRecord record{.start = e.ts,
                             .correlation = e.args.correlation,
                             .length = Length(e.dur),
@@ -351,7 +351,7 @@ private:
         return collectives_[c] = static_cast<std::int32_t>(r_.profile.collectives.size() - 1);
     }
 
-    void keep_host(Event& e) {
+    void keep_host(KinetoEvent& e) {
         HostSpan span{e.ts, Length(e.dur), r_.threads.add(e.thread), r_.names.add(e.name), 0};
         if (e.name.starts_with("ProfilerStep#")) r_.steps.push_back(span);
         if (!e.args.inputs.dims.empty()) {
@@ -363,7 +363,7 @@ private:
     }
 
     // "nn.Module: DecoderLayer_3" names a class and one of its instances.
-    void keep_module(const Event& e) {
+    void keep_module(const KinetoEvent& e) {
         // parse() could not check this if the name came before the category
         if (!e.name.starts_with(module_prefix)) return;
         const std::string_view name = e.name.substr(module_prefix.size());
@@ -387,7 +387,7 @@ private:
 
 TraceRecords read_kineto_records(const std::string& path, std::size_t most_bytes) {
     TraceRecords records;
-    Reader reader(records, most_bytes);
+    KinetoReader reader(records, most_bytes);
     const TraceReading reading = read_trace_events(
         path, [&](const TraceText& e) { reader.event(e); },
         [&](std::string_view key, const TraceText& m) { reader.member(key, m); });

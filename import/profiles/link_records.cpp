@@ -22,7 +22,7 @@
 namespace stepcast {
 namespace {
 
-constexpr std::int32_t none = -1;
+constexpr std::int32_t no_operator = -1;
 
 // Fills the profile. An operator becomes an entry when its first kernel is added.
 class Builder {
@@ -96,7 +96,7 @@ private:
     std::int32_t entry(std::int32_t host, std::map<OperatorKey, std::int32_t>& known, Calls& calls,
                        Make make) {
         const HostSpan& span = r_.host[as_index(host)];
-        const auto [at, fresh] = known.try_emplace({span.name, span.inputs}, none);
+        const auto [at, fresh] = known.try_emplace({span.name, span.inputs}, no_operator);
         if (!fresh) return at->second;
         if (auto call = make(r_.names[span.name], r_.operator_inputs[span.inputs])) {
             at->second = static_cast<std::int32_t>(calls.size());

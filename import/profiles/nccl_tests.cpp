@@ -83,7 +83,7 @@ std::string without_prefix(std::string word) {
 }
 
 // The words of a line, without colours and without a launcher's prefix ("3: ", "[1,0]<stdout>:").
-Words words_of(std::string_view line) {
+Words line_words(std::string_view line) {
     std::istringstream in(without_colours(line));
     Words words;
     for (std::string word; in >> word;) {
@@ -114,7 +114,7 @@ void drop_prefix(Words& w) {
 }
 
 // One table of a file, from header to header: devices, columns and rows.
-struct Table {
+struct NcclTable {
     std::string op;
     struct Device {
         int group = 0, rank = 0;
@@ -139,12 +139,13 @@ std::size_t column(const Words& columns, std::string_view name, int nth = 0) {
     return columns.size();
 }
 
-std::optional<double> cell(const Table& t, const Words& words, std::string_view name, int nth = 0) {
+std::optional<double> cell(const NcclTable& t, const Words& words, std::string_view name,
+                           int nth = 0) {
     const std::size_t at = column(t.columns, name, nth);
     return at < words.size() ? number(words[at]) : std::nullopt;
 }
 
-void read_device(const Words& w, Table& t) {
+void read_device(const Words& w, NcclTable& t) {
     int group = 0;
     const int rank =
         w.size() > 1 ? static_cast<int>(std::clamp(number(w[1]).value_or(0), 0.0, 1e6)) : 0;
@@ -169,7 +170,7 @@ double allowed_deviation(const std::string& type) {
     return type == "float" ? 1e-5 : type == "double" ? 1e-12 : 0;
 }
 
-void read_row(Words w, Table& t) {
+void read_row(Words w, NcclTable& t) {
     const std::size_t redop = column(t.columns, "redop");
     // to 2.11 blank where nothing is summed
     if (redop < w.size() && number(w[redop]))
@@ -183,35 +184,35 @@ void read_row(Words w, Table& t) {
                       redop < w.size() ? w[redop] : ""});
 }
 
-void begin_run(std::vector<Table>& tables) {
-    Table& last = tables.back();
+void begin_run(std::vector<NcclTable>& tables) {
+    NcclTable& last = tables.back();
     if (!last.rows.empty() || last.empty + last.wrong > 0)
         tables.emplace_back();
     else
         last.devices.clear();  // of a run that broke off
 }
 
-void begin_columns(const Words& w, std::vector<Table>& tables) {
+void begin_columns(const Words& w, std::vector<NcclTable>& tables) {
     if (!tables.back().rows.empty()) {
-        Table next;  // the same devices, another table
+        NcclTable next;  // the same devices, another table
         next.devices = tables.back().devices;
         next.gpu = tables.back().gpu;
         tables.push_back(next);
     }
-    Table& t = tables.back();
+    NcclTable& t = tables.back();
     t.columns = w;
     t.deviations = column(w, "error") < w.size();
     for (std::string& name : t.columns)
         if (name == "#wrong" || name == "error") name = "wrong";
 }
 
-std::vector<Table> tables_of_text(const std::string& path, const std::string& text) {
-    std::vector<Table> tables(1);
+std::vector<NcclTable> tables_of_text(const std::string& path, const std::string& text) {
+    std::vector<NcclTable> tables(1);
     std::istringstream in(text);
     int number_of_line = 0;
     for (std::string line; std::getline(in, line);) {
         ++number_of_line;
-        Words w = words_of(line);
+        Words w = line_words(line);
         drop_prefix(w);
         if (w.empty()) continue;
         if (w[0] == "nThread" || has(line, "Collective test starting")) {
@@ -232,15 +233,15 @@ std::vector<Table> tables_of_text(const std::string& path, const std::string& te
             read_row(w, tables.back());
         }
     }
-    std::erase_if(tables, [](const Table& t) { return t.columns.empty(); });
+    std::erase_if(tables, [](const NcclTable& t) { return t.columns.empty(); });
     return tables;
 }
 
-std::vector<Table> tables_of_json(const std::string& path, const std::string& text) {
+std::vector<NcclTable> tables_of_json(const std::string& path, const std::string& text) {
     const auto json = nlohmann::json::parse(text, nullptr, false);
     if (json.is_discarded() || !json.contains("results"))
         throw ConfigError(path + ": is no JSON of nccl-tests (no \"results\")");
-    Table t;
+    NcclTable t;
     t.op = op_in(json.value("args", nlohmann::json()).dump() + " ", "_perf");
     t.columns = {"size"};
     for (const auto& d : json.value("devices", nlohmann::json::array())) {
@@ -268,13 +269,13 @@ std::vector<Table> tables_of_json(const std::string& path, const std::string& te
 
 // Bus / algorithm bandwidth, from the row with most digits: 2 (n-1)/n for an all-reduce, (n-1)/n or
 // 1 for others; 0: too few digits.
-double factor_of(const Table& t) {
+double factor_of(const NcclTable& t) {
     const auto widest =
         std::ranges::max_element(t.rows, {}, [](const auto& row) { return row.bus; });
     return widest == t.rows.end() || widest->algorithm < 1 ? 0 : widest->bus / widest->algorithm;
 }
 
-int ranks_of(const Table& t, const std::string& op, double factor) {
+int ranks_of(const NcclTable& t, const std::string& op, double factor) {
     const auto first_group = std::ranges::count_if(
         t.devices, [&](const auto& d) { return d.group == t.devices.front().group; });
     if (first_group > 0) return as_int(first_group);
@@ -297,7 +298,8 @@ double expected_factor(const std::string& op, int ranks) {
 
 // Processes that were built without MPI, or started apart, print one table each, all with rank 0,
 // and none of them communicates.
-void require_one_run(const std::string& path, const Table& t, const std::string& op, int ranks) {
+void require_one_run(const std::string& path, const NcclTable& t, const std::string& op,
+                     int ranks) {
     constexpr const char* remedy =
         "expected nccl-tests built with MPI=1 and started by mpirun or srun, or one run a file";
     std::set<std::pair<int, int>> seen;
@@ -309,7 +311,7 @@ void require_one_run(const std::string& path, const Table& t, const std::string&
                 path, d.rank, d.group, t.devices.size(), remedy);
     if (ranks == 1 && !t.devices.empty())
         refuse("{}: a run of one rank, which communicates with none; {}", path, remedy);
-    const auto widest = std::ranges::max_element(t.rows, {}, &Table::Row::algorithm);
+    const auto widest = std::ranges::max_element(t.rows, {}, &NcclTable::Row::algorithm);
     constexpr double digits = 10, rounding = 0.02;
     if (ranks < 2 || widest == t.rows.end() || widest->algorithm < digits || t.devices.empty())
         return;
@@ -322,7 +324,7 @@ void require_one_run(const std::string& path, const Table& t, const std::string&
 }
 
 // `said`: by --op, "" = nothing.
-void check_operation(const std::string& path, const Table& t, const std::string& said) {
+void check_operation(const std::string& path, const NcclTable& t, const std::string& said) {
     if (said.empty()) return;
     if (!contains(programs, said, &TestName::op))
         throw ConfigError("--op " + said +
@@ -333,7 +335,7 @@ void check_operation(const std::string& path, const Table& t, const std::string&
                           "; expected no --op");
 }
 
-std::string operation_of(const std::string& path, const Table& t, const std::string& said,
+std::string operation_of(const std::string& path, const NcclTable& t, const std::string& said,
                          double factor) {
     if (!t.op.empty()) return t.op;
     if (!said.empty()) return said;
@@ -347,7 +349,7 @@ std::string operation_of(const std::string& path, const Table& t, const std::str
         path + ": says nowhere which operation it timed; expected --op all_gather, all_to_all, ..");
 }
 
-void add_table(const std::string& path, const Table& t, const NcclTestsContext& context,
+void add_table(const std::string& path, const NcclTable& t, const NcclTestsContext& context,
                NcclTestsLog& log) {
     const double factor = factor_of(t);
     check_operation(path, t, context.op);
@@ -369,7 +371,7 @@ void add_table(const std::string& path, const Table& t, const NcclTestsContext& 
     if (t.wrong > 0) add_line(log.notes, "{}: {} rows with wrong results left out", op, t.wrong);
     if (t.empty > 0) add_line(log.notes, "{}: {} rows without bytes or time left out", op, t.empty);
     const Seconds us = Seconds(1e-6);
-    for (const Table::Row& row : t.rows) {
+    for (const NcclTable::Row& row : t.rows) {
         NcclTestsRow& added = log.rows.emplace_back();
         added.out_of_place = {op, ranks, nodes, Bytes(row.bytes), row.time * us};
         added.in_place = row.in_place * us;
@@ -391,7 +393,7 @@ NcclTestsLog read_nccl_tests(const std::string& path, const NcclTestsContext& co
     const std::size_t first = text.find_first_not_of(" \r\n\t");
     const bool json = first != std::string::npos && text[first] == '{';
     NcclTestsLog log;
-    for (const Table& table : json ? tables_of_json(path, text) : tables_of_text(path, text))
+    for (const NcclTable& table : json ? tables_of_json(path, text) : tables_of_text(path, text))
         if (!table.rows.empty() || table.wrong + table.empty > 0)
             add_table(path, table, context, log);
     if (!log.rows.empty()) return log;

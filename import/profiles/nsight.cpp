@@ -78,9 +78,9 @@ std::uint64_t correlation(std::int64_t id, std::int64_t global) {
            static_cast<std::uint64_t>((global >> 24) & 0xffffff) << 32;
 }
 
-class Reader {
+class NsightReader {
 public:
-    Reader(const std::string& path, TraceRecords& records, int n, std::size_t most)
+    NsightReader(const std::string& path, TraceRecords& records, int n, std::size_t most)
         : db_(path), r_(records), most_(most) {
         if (!db_.has("StringIds") || !(db_.has(kernels) || db_.has("TARGET_INFO_GPU")))
             throw ConfigError(
@@ -251,7 +251,7 @@ private:
 
 TraceRecords read_nsight_records(const std::string& path, int n, std::size_t most_bytes) {
     TraceRecords records;
-    Reader(path, records, n, most_bytes).read();
+    NsightReader(path, records, n, most_bytes).read();
     return records;
 }
 

@@ -41,9 +41,9 @@ const TypeName* type_named(std::string_view name) {
 }
 
 // Sizes, strides and types of a call, one entry for each argument.
-struct Arguments {
+struct OperatorArguments {
     Json dims, types, strides;
-    explicit Arguments(const OperatorInputs& inputs)
+    explicit OperatorArguments(const OperatorInputs& inputs)
         : dims(Json::parse(inputs.dims, nullptr, false)),
           types(Json::parse(inputs.types, nullptr, false)),
           strides(Json::parse(inputs.strides, nullptr, false)) {}
@@ -92,13 +92,13 @@ double count(const std::vector<long>& sizes) {
                            [](double a, long b) { return a * real(b); });
 }
 
-double bytes_of(const Arguments& args, std::size_t i) {
+double bytes_of(const OperatorArguments& args, std::size_t i) {
     const auto sizes = args.sizes(i);
     return sizes.empty() ? 0 : count(sizes) * element_bytes(args.type(i));
 }
 
 // Bytes of all tensor arguments together, and of the largest one.
-std::pair<double, double> tensor_bytes(const Arguments& args) {
+std::pair<double, double> tensor_bytes(const OperatorArguments& args) {
     double sum = 0, most = 0;
     for (std::size_t i = 0; i < args.count(); ++i) {
         sum += bytes_of(args, i);
@@ -151,7 +151,7 @@ constexpr std::string_view softmaxes[] = {"aten::_softmax", "aten::_log_softmax"
 constexpr PassRule one_output[] = {
     {"add", additions}, {"gelu", activations}, {"softmax", softmaxes}, {"layernorm", norms}};
 
-std::optional<OperatorCall> product_of(const ProductRule& rule, const Arguments& args,
+std::optional<OperatorCall> product_of(const ProductRule& rule, const OperatorArguments& args,
                                        OperatorCall call) {
     const auto a = args.sizes(rule.a), b = args.sizes(rule.b);
     if (a.size() != b.size() || (a.size() != 2 && a.size() != 3)) return std::nullopt;
@@ -176,7 +176,7 @@ std::optional<OperatorCall> product_of(const ProductRule& rule, const Arguments&
 
 // Queries are [batch, heads, tokens, width] (scaled_dot_product family) or [batch, tokens, heads,
 // width]; a backward's argument 0 is a gradient.
-std::optional<OperatorCall> attention_of(const Arguments& args, const std::string& concrete,
+std::optional<OperatorCall> attention_of(const OperatorArguments& args, const std::string& concrete,
                                          OperatorCall call) {
     const bool backward = has(call.op, "backward");
     const auto q = args.sizes(backward ? 1 : 0), k = args.sizes(backward ? 2 : 1);
@@ -220,7 +220,7 @@ double element_bytes(std::string_view type) {
 
 std::optional<OperatorCall> sized_operator(std::string_view op, const OperatorInputs& inputs) {
     if (inputs.dims.empty()) return std::nullopt;
-    const Arguments args(inputs);
+    const OperatorArguments args(inputs);
     OperatorCall call{std::string(op), args.type(0), {}};
     if (const auto rule = std::ranges::find(product_rules, op, &ProductRule::op);
         rule != product_rules.end())
@@ -247,7 +247,7 @@ std::optional<CollectiveCall> collective_of(std::string_view op, const OperatorI
     const auto colon = op.rfind(':');
     call.op = colon == std::string_view::npos ? op : op.substr(colon + 1);
     call.from_kernel = false;
-    const Arguments args(inputs);
+    const OperatorArguments args(inputs);
     for (std::size_t i = 0; i < args.count(); ++i) {
         const auto sizes = args.sizes(i);
         if (sizes.empty() || element_bytes(args.type(i)) == 0) continue;

@@ -24,10 +24,10 @@ namespace {
 double us(Seconds time) { return time.si() * 1e6; }
 
 // Builds a table; a table without rows is not written.
-struct Table {
+struct ProfileTable {
     std::string end, text;
     long rows = 0;
-    Table(std::string name, const std::string& header)
+    ProfileTable(std::string name, const std::string& header)
         : end(std::move(name)), text(header + "\n") {}
     void add(const std::string& row) {
         text += row + "\n";
@@ -36,12 +36,14 @@ struct Table {
 };
 
 struct OperatorTables {
-    Table gemms{"gemms", "gpu,m,n,k,groups,dtype,layout,timer,time_us,calls,total_us,call,rank"};
-    Table batches{"batches", "gpu,batch,m,n,k,dtype,timer,time_us,calls,total_us,call,rank"};
-    Table attention{"attention",
-                    "op,batch,heads,kv_heads,head_dim,seq_q,seq_k,causal,window,gpu,dtype,kernel,"
-                    "pass,implementation,time_us,calls,rank"};
-    Table passes{"passes", "gpu,kind,bytes,dtype,timer,time_us,calls,total_us,call,rank"};
+    ProfileTable gemms{"gemms",
+                       "gpu,m,n,k,groups,dtype,layout,timer,time_us,calls,total_us,call,rank"};
+    ProfileTable batches{"batches", "gpu,batch,m,n,k,dtype,timer,time_us,calls,total_us,call,rank"};
+    ProfileTable attention{
+        "attention",
+        "op,batch,heads,kv_heads,head_dim,seq_q,seq_k,causal,window,gpu,dtype,kernel,"
+        "pass,implementation,time_us,calls,rank"};
+    ProfileTable passes{"passes", "gpu,kind,bytes,dtype,timer,time_us,calls,total_us,call,rank"};
     long unknown = 0;
 };
 
@@ -111,7 +113,7 @@ int nodes_of(const Profile& p, const CollectiveCall& call, int said) {
     return per_node > 0 && ranks == world && world % per_node == 0 ? world / per_node : 0;
 }
 
-void add_collectives(const std::vector<Profile>& ranks, int nodes_said, Table& table,
+void add_collectives(const std::vector<Profile>& ranks, int nodes_said, ProfileTable& table,
                      std::vector<std::string>& notes) {
     const Profile& first = ranks.front();
     long unsized = 0, placeless = 0;
@@ -159,7 +161,7 @@ void add_collectives(const std::vector<Profile>& ranks, int nodes_said, Table& t
 
 // Counts passes of compiled graphs, which are Triton's kernels, and passes that run operator by
 // operator, which are PyTorch's own.
-void add_passes_by_maker(const Profile& p, Table& launches) {
+void add_passes_by_maker(const Profile& p, ProfileTable& launches) {
     long calls[2] = {0, 0};
     Seconds times[2];
     for (const DeviceSpan& s : p.spans) {
@@ -179,7 +181,7 @@ void add_passes_by_maker(const Profile& p, Table& launches) {
                                      us(times[i] / real(calls[i])), p.rank));
 }
 
-void add_launches(const Profile& p, Table& launches) {
+void add_launches(const Profile& p, ProfileTable& launches) {
     std::vector<double> each;
     for (const Seconds s : p.launches) each.push_back(s.si());
     const double call = each.empty() ? 0 : median(each) * 1e6;
@@ -260,9 +262,9 @@ std::vector<Sample> profile_samples(const Profile& p, const Sample& like) {
 std::vector<PlannedFile> profile_tables(const std::vector<Profile>& ranks, const std::string& out,
                                         int nodes, std::vector<std::string>& notes) {
     OperatorTables operators;
-    Table collectives("collectives",
-                      "op,ranks,nodes,bytes,time_us,gpu,calls,ranks_seen,waiting_us,bound,group");
-    Table launches("launches", "kind,calls,time_us_per_call,rank");
+    ProfileTable collectives(
+        "collectives", "op,ranks,nodes,bytes,time_us,gpu,calls,ranks_seen,waiting_us,bound,group");
+    ProfileTable launches("launches", "kind,calls,time_us_per_call,rank");
     for (const Profile& p : ranks) {
         add_operators(p, operators);
         add_launches(p, launches);
@@ -273,8 +275,8 @@ std::vector<PlannedFile> profile_tables(const std::vector<Profile>& ranks, const
                  operators.unknown);
     const std::string stem = out.ends_with(".csv") ? out.substr(0, out.size() - 4) : out;
     std::vector<PlannedFile> files;
-    for (const Table* t : {&operators.gemms, &operators.batches, &operators.attention,
-                           &operators.passes, &collectives, &launches})
+    for (const ProfileTable* t : {&operators.gemms, &operators.batches, &operators.attention,
+                                  &operators.passes, &collectives, &launches})
         if (t->rows > 0) {
             files.push_back({stem + "." + t->end + ".csv", t->text});
             add_line(notes, "{}.{}.csv: {} rows", stem, t->end, t->rows);

@@ -77,17 +77,17 @@ std::vector<CaseRow> read_cases(const std::string& path) {
 
 namespace {
 
-double number_in(const CaseRow& row, const std::string& column) {
+double required_number(const CaseRow& row, const std::string& column) {
     return at_place(column, [&] { return csv_number(row.cell(column)); });
 }
 
 }  // namespace
 
 void check_ranges(const CaseRow& row) {
-    constexpr int most_ranks = 1 << 20;
-    if (count_in(row, "gpus", 1) > most_ranks)
-        throw ConfigError(fmt::format("gpus: {} is out of range; expected 1 to {}",
-                                      row.cell("gpus"), most_ranks));
+    constexpr int most_gpus = 1 << 20;
+    if (count_in(row, "gpus", 1) > most_gpus)
+        throw ConfigError(
+            fmt::format("gpus: {} is out of range; expected 1 to {}", row.cell("gpus"), most_gpus));
     Experiment scratch;
     for (const auto& column : key_columns) {
         const auto& text = row.cell(column.name);
@@ -124,7 +124,7 @@ bool is_on(const CaseRow& row, const std::string& column) {
 }
 
 Seconds seconds_in(const CaseRow& row, const std::string& column) {
-    const double value = number_in(row, column);
+    const double value = required_number(row, column);
     constexpr double most = 1e6;  // seconds, about eleven days
     if (!(value > 0 && value <= most))
         throw ConfigError(

@@ -135,7 +135,7 @@ const std::string& Shelf::stated_framework(const CaseRow& row) const {
 namespace {
 
 // "megatron-lm" and "megatron_lm" name one source.
-std::string joined(std::string text) {
+std::string source_name(std::string text) {
     for (char& c : text)
         if (c == '-' || c == ' ') c = '_';
     return text;
@@ -153,7 +153,7 @@ int stated_year(const CaseRow& row) {
 }
 
 // One of the words is among the source's; true if there is none to have.
-bool has_word(const std::string& source, const std::string& words) {
+bool has_one_word(const std::string& source, const std::string& words) {
     std::istringstream each(words);
     std::string word;
     while (each >> word)
@@ -172,7 +172,7 @@ bool in_stages(const SourceRow& rule, const CaseRow& row) {
 std::string known_name(const std::string& source, const std::vector<SourceRow>& rules) {
     std::string longest;
     for (const SourceRow& rule : rules) {
-        const std::string name = joined(rule.at("source"));
+        const std::string name = source_name(rule.at("source"));
         if (name.size() > longest.size() && (source + "_").starts_with(name + "_")) longest = name;
     }
     return longest;
@@ -198,24 +198,24 @@ std::pair<int, std::string> Shelf::software_year(const CaseRow& row) {
 }
 
 bool Shelf::batches_as_stages(const CaseRow& row) {
-    const auto from = joined(lower_case(row.cell("source")));
+    const auto from = source_name(lower_case(row.cell("source")));
     const int year = software_year(row).first;
     return std::ranges::any_of(sources("batches"), [&](const SourceRow& rule) {
-        return contains(from, joined(rule.at("source"))) && in_years(rule, year);
+        return contains(from, source_name(rule.at("source"))) && in_years(rule, year);
     });
 }
 
 const Framework& Shelf::framework_of(const CaseRow& row, std::string* why) {
     if (const auto& stated = stated_framework(row); !stated.empty())
         return at_place("framework", [&]() -> const Framework& { return framework(stated); });
-    const auto from = joined(lower_case(row.cell("source")));
+    const auto from = source_name(lower_case(row.cell("source")));
     const auto named = lower_case(row.cell("case_id") + " " + row.cell("notes"));
     const auto [year, said] = software_year(row);
     const std::string known = known_name(from, sources("rule"));
     for (const SourceRow& rule : sources("rule")) {
-        const std::string of = joined(rule.at("source"));
+        const std::string of = source_name(rule.at("source"));
         if ((!of.empty() && of != known) || !contains(named, rule.at("names")) ||
-            !has_word(from, rule.at("word")) || !in_stages(rule, row) || !in_years(rule, year) ||
+            !has_one_word(from, rule.at("word")) || !in_stages(rule, row) || !in_years(rule, year) ||
             (!rule.at("experts").empty() && !states(row, "experts")) ||
             forgotten_.contains(rule.at("framework")))
             continue;

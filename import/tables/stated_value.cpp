@@ -158,9 +158,11 @@ std::optional<double> step_by_value(const CaseRow& row) {
 }
 
 void check_value(const CaseRow& row, Seconds step) {
-    constexpr double rounding = 0.02;  // throughputs are printed with two or three digits
+    constexpr double printed_within = 0.02;  // throughputs are printed with two or three digits
     const auto said = steps_by_value(row);
-    const auto agrees = [&](double s) { return std::abs(s - step.si()) <= rounding * step.si(); };
+    const auto agrees = [&](double s) {
+        return std::abs(s - step.si()) <= printed_within * step.si();
+    };
     if (said.empty() || std::ranges::any_of(said, agrees)) return;
     throw ConfigError(fmt::format("step_s: {}, but value {} {} makes {:.6g} s", row.cell("step_s"),
                                   row.cell("value"), row.cell("unit"), said.front()));

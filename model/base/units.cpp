@@ -16,7 +16,7 @@ namespace stepcast {
 namespace {
 
 // Value = number * 10^power (decimal) or number * 2^power, times `times`.
-struct Unit {
+struct UnitName {
     std::string_view name;
     bool decimal;
     int power;
@@ -28,58 +28,58 @@ struct Unit {
 struct Dimension {
     Exponents exponents;
     std::string_view what, example;
-    std::span<const Unit> units;  // ascending
+    std::span<const UnitName> units;  // ascending
 };
 
-constexpr Unit time_units[] = {{"ns", true, -9},
-                               {"us", true, -6},
-                               {"\u00b5s", true, -6, false},
-                               {"ms", true, -3},
-                               {"s", true, 0},
-                               {"min", true, 0, false, 60},
-                               {"h", true, 0, false, 3600},
-                               {"d", true, 0, false, 86400},
-                               {"days", true, 0, false, 86400},
-                               {"w", true, 0, false, 604800},
-                               {"weeks", true, 0, false, 604800}};
-constexpr Unit byte_units[] = {{"B", true, 0},         {"KiB", false, 10}, {"kB", true, 3},
-                               {"KB", true, 3, false}, {"MiB", false, 20}, {"MB", true, 6},
-                               {"GiB", false, 30},     {"GB", true, 9},    {"TiB", false, 40},
-                               {"TB", true, 12}};
+constexpr UnitName time_units[] = {{"ns", true, -9},
+                                   {"us", true, -6},
+                                   {"\u00b5s", true, -6, false},
+                                   {"ms", true, -3},
+                                   {"s", true, 0},
+                                   {"min", true, 0, false, 60},
+                                   {"h", true, 0, false, 3600},
+                                   {"d", true, 0, false, 86400},
+                                   {"days", true, 0, false, 86400},
+                                   {"w", true, 0, false, 604800},
+                                   {"weeks", true, 0, false, 604800}};
+constexpr UnitName byte_units[] = {{"B", true, 0},         {"KiB", false, 10}, {"kB", true, 3},
+                                   {"KB", true, 3, false}, {"MiB", false, 20}, {"MB", true, 6},
+                                   {"GiB", false, 30},     {"GB", true, 9},    {"TiB", false, 40},
+                                   {"TB", true, 12}};
 constexpr double a_bit = 0.125;
-constexpr Unit bandwidth_units[] = {{"B/s", true, 0},
-                                    {"KiB/s", false, 10, false},
-                                    {"kB/s", true, 3},
-                                    {"KB/s", true, 3, false},
-                                    {"MiB/s", false, 20, false},
-                                    {"MB/s", true, 6},
-                                    {"GiB/s", false, 30, false},
-                                    {"GB/s", true, 9},
-                                    {"TiB/s", false, 40, false},
-                                    {"TB/s", true, 12},
-                                    {"kBps", true, 3, false},
-                                    {"MBps", true, 6, false},
-                                    {"GBps", true, 9, false},
-                                    {"TBps", true, 12, false},
-                                    {"b/s", true, 0, false, a_bit},
-                                    {"kb/s", true, 3, false, a_bit},
-                                    {"Mb/s", true, 6, false, a_bit},
-                                    {"Gb/s", true, 9, false, a_bit},
-                                    {"Tb/s", true, 12, false, a_bit},
-                                    {"kbps", true, 3, false, a_bit},
-                                    {"Mbps", true, 6, false, a_bit},
-                                    {"Gbps", true, 9, false, a_bit},
-                                    {"Tbps", true, 12, false, a_bit},
-                                    {"kbit/s", true, 3, false, a_bit},
-                                    {"Mbit/s", true, 6, false, a_bit},
-                                    {"Gbit/s", true, 9, false, a_bit},
-                                    {"Tbit/s", true, 12, false, a_bit}};
-constexpr Unit flop_rate_units[] = {
+constexpr UnitName bandwidth_units[] = {{"B/s", true, 0},
+                                        {"KiB/s", false, 10, false},
+                                        {"kB/s", true, 3},
+                                        {"KB/s", true, 3, false},
+                                        {"MiB/s", false, 20, false},
+                                        {"MB/s", true, 6},
+                                        {"GiB/s", false, 30, false},
+                                        {"GB/s", true, 9},
+                                        {"TiB/s", false, 40, false},
+                                        {"TB/s", true, 12},
+                                        {"kBps", true, 3, false},
+                                        {"MBps", true, 6, false},
+                                        {"GBps", true, 9, false},
+                                        {"TBps", true, 12, false},
+                                        {"b/s", true, 0, false, a_bit},
+                                        {"kb/s", true, 3, false, a_bit},
+                                        {"Mb/s", true, 6, false, a_bit},
+                                        {"Gb/s", true, 9, false, a_bit},
+                                        {"Tb/s", true, 12, false, a_bit},
+                                        {"kbps", true, 3, false, a_bit},
+                                        {"Mbps", true, 6, false, a_bit},
+                                        {"Gbps", true, 9, false, a_bit},
+                                        {"Tbps", true, 12, false, a_bit},
+                                        {"kbit/s", true, 3, false, a_bit},
+                                        {"Mbit/s", true, 6, false, a_bit},
+                                        {"Gbit/s", true, 9, false, a_bit},
+                                        {"Tbit/s", true, 12, false, a_bit}};
+constexpr UnitName flop_rate_units[] = {
     {"FLOP/s", true, 0},        {"kFLOP/s", true, 3},        {"MFLOP/s", true, 6},
     {"GFLOP/s", true, 9},       {"TFLOP/s", true, 12},       {"PFLOP/s", true, 15},
     {"GFLOPS", true, 9, false}, {"TFLOPS", true, 12, false}, {"PFLOPS", true, 15, false}};
 
-constexpr Unit power_units[] = {{"W", true, 0}, {"kW", true, 3}};
+constexpr UnitName power_units[] = {{"W", true, 0}, {"kW", true, 3}};
 constexpr Dimension dimensions[] = {
     {Seconds::exponents, "a time", "8 us", time_units},
     {Bytes::exponents, "bytes", "80 GiB", byte_units},
@@ -103,7 +103,7 @@ double number_of(std::string_view text) { return as_number<double>(text).value_o
 
 // Joins the unit's decimal exponent to the digits before the single rounding to double, so that
 // "3.1 us" is 3.1e-6 exactly.
-double scaled(std::string_view number, const Unit& unit) {
+double scaled(std::string_view number, const UnitName& unit) {
     if (!unit.decimal) return std::ldexp(number_of(number), unit.power) * unit.times;
     const auto e = number.find_first_of("eE");
     int exponent = unit.power;
@@ -134,15 +134,15 @@ bool may_mean(std::string_view found, std::string_view unit) {
 // Suggests units that `found` may mean. If these are different quantities (gb/s), it names all and
 // proposes none. A unit that is only similar in spelling is another quantity and no hint.
 std::string unit_hint(std::string_view found, const Dimension& dimension) {
-    std::vector<const Unit*> near;
+    std::vector<const UnitName*> near;
     for (const auto& unit : dimension.units)
         if (may_mean(found, unit.name)) near.push_back(&unit);
     if (near.empty()) return "";
     if (std::ranges::all_of(
-            near, [&](const Unit* u) { return scaled("1", *u) == scaled("1", *near.front()); }))
+            near, [&](const UnitName* u) { return scaled("1", *u) == scaled("1", *near.front()); }))
         return ", did you mean " + quoted(near.front()->name) + "?";
     std::string names;
-    for (const Unit* unit : near)
+    for (const UnitName* unit : near)
         names += (names.empty() ? "" : " or ") + quoted(unit->name) +
                  (unit->times < 1 ? " (bits)" : " (bytes)");
     return "; write " + names;
@@ -213,13 +213,13 @@ std::string plain(const Decimal& d) {
 // digits.
 std::string text_of_si(double value, const Exponents& of, double tolerance) {
     const Dimension& dimension = dimension_of(of);
-    const Unit& base = *std::ranges::find_if(
-        dimension.units, [](const Unit& u) { return u.decimal && u.power == 0; });
+    const UnitName& base = *std::ranges::find_if(
+        dimension.units, [](const UnitName& u) { return u.decimal && u.power == 0; });
     if (value == 0 || !std::isfinite(value))
         return std::to_string(value).substr(0, value == 0 ? 1 : 4) + " " + std::string(base.name);
     const double size = std::abs(value);
-    const Unit* decimal = nullptr;
-    const Unit* binary = nullptr;
+    const UnitName* decimal = nullptr;
+    const UnitName* binary = nullptr;
     for (const auto& unit : dimension.units) {
         if (!unit.printed) continue;
         if (unit.decimal && (!decimal || size >= scaled("1", unit) * (1 - 1e-7))) decimal = &unit;

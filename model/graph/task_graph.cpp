@@ -56,7 +56,7 @@ bool has_repeated(std::span<const Place> places) {
     return std::ranges::adjacent_find(sorted) != sorted.end();
 }
 
-[[noreturn]] void refuse(std::size_t task, const std::string& what) {
+[[noreturn]] void refuse_task(std::size_t task, const std::string& what) {
     throw std::logic_error("task_graph: task " + std::to_string(task) + " " + what);
 }
 
@@ -66,23 +66,24 @@ void TaskGraph::check_task(const NewTask& added, std::span<const Place> places,
                            std::span<const TaskId> after) const {
     const std::size_t task = size();
     if (added.name >= names_.size())
-        refuse(task, "has name id " + std::to_string(added.name) + ", which no name has");
+        refuse_task(task, "has name id " + std::to_string(added.name) + ", which no name has");
     if (added.op >= ops_.size())
-        refuse(task, "has op id " + std::to_string(added.op) + ", which no op has");
-    if (places.empty()) refuse(task, "has no place");
+        refuse_task(task, "has op id " + std::to_string(added.op) + ", which no op has");
+    if (places.empty()) refuse_task(task, "has no place");
     const auto limit = static_cast<std::uint32_t>(place_count());
     const bool on_host_lane = places.front().lane() == Lane::host;
     for (const Place& place : places) {
         if (place.index >= limit)
-            refuse(task, "is on rank " + std::to_string(place.rank()) + " of " +
-                             std::to_string(rank_count_));
+            refuse_task(task, "is on rank " + std::to_string(place.rank()) + " of " +
+                                  std::to_string(rank_count_));
         if ((place.lane() == Lane::host) != on_host_lane)
-            refuse(task, "is on the host and on a device lane at once");
+            refuse_task(task, "is on the host and on a device lane at once");
     }
-    if (has_repeated(places)) refuse(task, "names one place twice");
+    if (has_repeated(places)) refuse_task(task, "names one place twice");
     for (const TaskId earlier : after)
         if (earlier >= task)
-            refuse(task, "comes after task " + std::to_string(earlier) + ", which is not earlier");
+            refuse_task(task,
+                        "comes after task " + std::to_string(earlier) + ", which is not earlier");
 }
 
 TaskId TaskGraph::add(const NewTask& added, std::span<const Place> places,
@@ -95,7 +96,7 @@ TaskId TaskGraph::add(const NewTask& added, std::span<const Place> places,
                         "micro-batches or ranks",
                         size(), places_.size() + predecessors_.size()));
     if (added.group >= groups_.size())
-        refuse(size(), "has group id " + std::to_string(added.group) + ", which no group has");
+        refuse_task(size(), "has group id " + std::to_string(added.group) + ", which no group has");
     const auto task = static_cast<TaskId>(size());
     for (const Place& place : places) places_.push_back(place);
     for (const TaskId earlier : after) predecessors_.push_back(earlier);

@@ -13,15 +13,15 @@
 namespace stepcast {
 namespace {
 
-constexpr int most_ranks = 1 << 20;  // in a trace
-const std::vector<std::string> header{"task", "rank", "lane", "start_s", "finish_s"};
+constexpr int most_trace_ranks = 1 << 20;  // in a trace
+const std::vector<std::string> trace_columns{"task", "rank", "lane", "start_s", "finish_s"};
 
 }  // namespace
 
 std::string write_trace(const Trace& trace, const std::string& graph_stamp) {
     std::string text =
         fmt::format("# stepcast trace 1, {}{}{}\n{}\n", to_string(trace.origin),
-                    graph_stamp.empty() ? "" : ", graph ", graph_stamp, joined(header, ","));
+                    graph_stamp.empty() ? "" : ", graph ", graph_stamp, joined(trace_columns, ","));
     for (const Span& span : trace.spans)
         text += fmt::format("{},{},{},{},{}\n", span.task, span.place.rank(),
                             to_string(span.place.lane()), span.start.si(), span.finish.si());
@@ -41,14 +41,15 @@ TraceFile read_trace(const std::string& path) {
         csv.fail("not a trace; expected the first line \"# stepcast trace 1, executed\"");
     file.trace.origin = parse_name<Trace::Origin>(first[1].substr(1));
     if (stamped) file.graph_stamp = first[2].substr(stamp.size());
-    if (!csv.next() || csv.fields() != header)
-        csv.fail(fmt::format("expected the header \"{}\"", joined(header, ",")));
+    if (!csv.next() || csv.fields() != trace_columns)
+        csv.fail(fmt::format("expected the header \"{}\"", joined(trace_columns, ",")));
     while (csv.next()) {
-        csv.expect_fields(header.size());
+        csv.expect_fields(trace_columns.size());
         try {
             const std::vector<std::string>& f = csv.fields();
             const int rank = csv_int(f[1], 0);
-            if (rank >= most_ranks) refuse("rank {}; expected fewer than {}", rank, most_ranks);
+            if (rank >= most_trace_ranks)
+                refuse("rank {}; expected fewer than {}", rank, most_trace_ranks);
             file.trace.spans.push_back({static_cast<TaskId>(csv_int(f[0], 0)),
                                         Place(rank, parse_name<Lane>(f[2])),
                                         Seconds(csv_number(f[3])), Seconds(csv_number(f[4]))});

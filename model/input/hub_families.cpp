@@ -383,38 +383,38 @@ void read_opt(HubValues& c) {
         c.fail("do_layer_norm_before", "norms behind blocks are not modelled for OPT");
 }
 
-struct Rule {
+struct TypeRule {
     std::string_view name;
     void (*read)(HubValues&);
 };
-constexpr Rule rules[] = {{"window", read_window},
-                          {"every_layer_sees_all", read_slides<1>},
-                          {"every_2nd_sees_all", read_slides<2>},
-                          {"every_6th_sees_all", read_slides<6>},
-                          {"dense_layers", read_dense_layers},
-                          {"no_dense_end", refuse_dense_end},
-                          {"opt", read_opt},
-                          {"norm_by_epsilon", read_norm_by_epsilon},
-                          {"gate_by_name", read_gate_by_name},
-                          {"gate_and_up", [](HubValues& c) { c.workload().ffn /= 2; }},
-                          {"side_by_side", note_side_by_side<true>},
-                          {"side_by_side_if_stated", note_side_by_side<false>},
-                          {"llama4", read_llama4},
-                          {"nemotron_h", read_nemotron_h},
-                          {"mamba_or_attention", read_mamba_and_attention<false>},
-                          {"mamba_and_attention", read_mamba_and_attention<true>},
-                          {"every_4th_sees_all", read_slides<4>},
-                          {"shared_width", read_shared_width},
-                          {"alibi", note_alibi},
-                          {"alibi_if_no_positions", note_alibi_without_positions},
-                          {"falcon", read_falcon},
-                          {"mpt", read_mpt},
-                          {"chatglm", read_chatglm},
-                          {"one_kv_head_if_stated", read_multi_query},
-                          {"local_layers", read_local_layers},
-                          {"indexed", read_indexed},
-                          {"delta", read_delta},
-                          {"hunyuan", read_hunyuan}};
+constexpr TypeRule type_rules[] = {{"window", read_window},
+                                   {"every_layer_sees_all", read_slides<1>},
+                                   {"every_2nd_sees_all", read_slides<2>},
+                                   {"every_6th_sees_all", read_slides<6>},
+                                   {"dense_layers", read_dense_layers},
+                                   {"no_dense_end", refuse_dense_end},
+                                   {"opt", read_opt},
+                                   {"norm_by_epsilon", read_norm_by_epsilon},
+                                   {"gate_by_name", read_gate_by_name},
+                                   {"gate_and_up", [](HubValues& c) { c.workload().ffn /= 2; }},
+                                   {"side_by_side", note_side_by_side<true>},
+                                   {"side_by_side_if_stated", note_side_by_side<false>},
+                                   {"llama4", read_llama4},
+                                   {"nemotron_h", read_nemotron_h},
+                                   {"mamba_or_attention", read_mamba_and_attention<false>},
+                                   {"mamba_and_attention", read_mamba_and_attention<true>},
+                                   {"every_4th_sees_all", read_slides<4>},
+                                   {"shared_width", read_shared_width},
+                                   {"alibi", note_alibi},
+                                   {"alibi_if_no_positions", note_alibi_without_positions},
+                                   {"falcon", read_falcon},
+                                   {"mpt", read_mpt},
+                                   {"chatglm", read_chatglm},
+                                   {"one_kv_head_if_stated", read_multi_query},
+                                   {"local_layers", read_local_layers},
+                                   {"indexed", read_indexed},
+                                   {"delta", read_delta},
+                                   {"hunyuan", read_hunyuan}};
 
 // Reads an entry like "mistral.num_key_value_heads"; a nested name follows the type's, too.
 void read_default(const std::string& name, const ConfigValue& value, HubRules& into) {
@@ -615,8 +615,8 @@ void HubValues::read(const HubType& type) {
     if (w.ffn == 0) w.ffn = 4 * w.hidden;
     if (w.positions == Positions::learned) w.seq = w.max_positions;
     for (const std::string& name : type.rules) {
-        const auto rule = std::ranges::find(rules, name, &Rule::name);
-        if (rule == std::end(rules))
+        const auto rule = std::ranges::find(type_rules, name, &TypeRule::name);
+        if (rule == std::end(type_rules))
             throw ConfigError(hub_path() + ": type.rules: \"" + name + "\" is no rule");
         rule->read(*this);
     }

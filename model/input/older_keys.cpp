@@ -36,14 +36,14 @@ FieldType boolean(void (*assign)(void*, const ConfigValue&, double, double)) {
 }
 
 // A kernel, or mla, which asked for latent attention: workload.mla says so now.
-constexpr std::string_view latent = "mla";
+constexpr std::string_view latent_word = "mla";
 void assign_attention(Experiment& e, const ConfigValue& value) {
     const auto* const text = std::get_if<std::string>(&value.value);
-    e.overlay.asks_latent = text && *text == latent;
+    e.overlay.asks_latent = text && *text == latent_word;
     if (!e.overlay.asks_latent) read_value(value, e.runtime.attention);
 }
 std::string attention_text(const Experiment& e) {
-    return std::string(is_latent(e.workload) ? latent : to_string(e.runtime.attention));
+    return std::string(is_latent(e.workload) ? latent_word : to_string(e.runtime.attention));
 }
 
 struct Older {

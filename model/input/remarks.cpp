@@ -1,11 +1,11 @@
 #include "model/input/remarks.h"
-#include "model/base/joined.h"
 
 #include <algorithm>
 #include <string_view>
 
 #include <fmt/format.h>
 
+#include "model/base/joined.h"
 #include "model/base/lines.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
@@ -252,7 +252,7 @@ void add_measured_rates(const Experiment& e, Remarks& remarks) {
     }
 }
 
-constexpr std::string_view attention = "runtime.attention";
+constexpr std::string_view attention_key = "runtime.attention";
 
 void add_lacks(const Experiment& e, Remarks& remarks) {
     if (!is_transformer(e)) return;
@@ -262,14 +262,14 @@ void add_lacks(const Experiment& e, Remarks& remarks) {
         if (!lack) return;
         add_line(remarks, "{} is not there on {}, whose compute capability is below {} ({}); {}",
                  what, e.cluster.gpu.name, lack->capability, lack->source,
-                 (latent && key == attention) || lack->instead.empty()
+                 (latent && key == attention_key) || lack->instead.empty()
                      ? "the forecast is of what cannot run"
                      : "expected " + lack->instead);
     };
     const auto kernel = to_string(attention_kernel(e)),
                dispatch = to_string(e.runtime.experts.dispatch);
-    check(attention, kernel,
-          latent ? "MLA (workload.mla)" : fmt::format("{} = {}", attention, kernel));
+    check(attention_key, kernel,
+          latent ? "MLA (workload.mla)" : fmt::format("{} = {}", attention_key, kernel));
     check("runtime.experts.dispatch", dispatch,
           fmt::format("runtime.experts.dispatch = {}", dispatch));
 }
@@ -292,20 +292,20 @@ void add_unknown_device(const Experiment& e, Remarks& remarks) {
 void add_replaced_attention(const Experiment& e, Remarks& remarks) {
     // plain on every device
     const bool written_out = runs_operations(e) || runs_script(e);
-    const std::string* const usual = ruled_value(e.framework, attention);
+    const std::string* const usual = ruled_value(e.framework, attention_key);
     if (!is_transformer(e) || is_latent(e.workload) || written_out || !usual ||
-        is_stated(e, attention))
+        is_stated(e, attention_key))
         return;
-    const Lack* const lack = lack_of(e.cluster.gpu, attention, *usual);
+    const Lack* const lack = lack_of(e.cluster.gpu, attention_key, *usual);
     const std::string_view plain = to_string(AttentionKind::plain);
     if (*usual != plain && !fuses_heads(e) && to_string(e.runtime.attention) == plain)
         add_line(
             remarks,
             "{} = plain: the fused kernels of {} take heads of a multiple of 8 elements, not of {}",
-            attention, e.framework.name, head_dim(e.workload));
+            attention_key, e.framework.name, head_dim(e.workload));
     else if (lack && to_string(e.runtime.attention) == lack->instead)
         add_line(remarks, "{} = {}: {} has no {} kernel below compute capability {} ({})",
-                 attention, lack->instead, e.cluster.gpu.name, *usual, lack->capability,
+                 attention_key, lack->instead, e.cluster.gpu.name, *usual, lack->capability,
                  lack->source);
 }
 

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t write_at = std::size_t{1} << 20;
 
 template <class Number>
-void append(std::string& text, Number value) {
+void append_number(std::string& text, Number value) {
     char digits[32];
     const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
     text.append(digits, end);
@@ -24,10 +24,10 @@ void append(std::string& text, Number value) {
 // Most values are times in whole nanoseconds. Such a decimal (at most 15 digits) reads back as the
 // same double and is several times faster to write than the general shortest text.
 void append_value(std::string& text, double value) {
-    if (!(value >= 0 && value < 1e6)) return append(text, value);
+    if (!(value >= 0 && value < 1e6)) return append_number(text, value);
     const auto nanos = std::int64_t{std::llround(value * 1e9)};
-    if (real(nanos) / 1e9 != value) return append(text, value);
-    append(text, nanos / 1'000'000'000);
+    if (real(nanos) / 1e9 != value) return append_number(text, value);
+    append_number(text, nanos / 1'000'000'000);
     std::int64_t rest = nanos % 1'000'000'000;
     if (rest == 0) return;
     char digits[10] = {'.'};
@@ -54,9 +54,9 @@ void MeasurementFile::add(std::string_view phase, int rank, int step, double val
                    ? phase
                    : std::string_view(csv_field(phase));
     buffer_ += ',';
-    append(buffer_, rank);
+    append_number(buffer_, rank);
     buffer_ += ',';
-    append(buffer_, step);
+    append_number(buffer_, step);
     buffer_ += ',';
     append_value(buffer_, value);
     buffer_ += ',';

@@ -12,8 +12,8 @@
 namespace stepcast {
 namespace {
 
-const std::vector<std::string> header{"run_id", "system", "model", "experts", "ranks",
-                                      "phase",  "rank",   "step",  "value",   "unit"};
+const std::vector<std::string> sample_columns{"run_id", "system", "model", "experts", "ranks",
+                                              "phase",  "rank",   "step",  "value",   "unit"};
 constexpr std::size_t most_samples = 20'000'000;
 constexpr double longest = 1e7;  // s, about four months
 
@@ -31,7 +31,7 @@ Sample sample_of(const std::vector<std::string>& f) {
         s.step = csv_int(f[column = 7], -1);
         s.value = csv_number(f[column = 8]);
     } catch (const ConfigError& e) {
-        throw ConfigError(header[column] + ": " + e.what());
+        throw ConfigError(sample_columns[column] + ": " + e.what());
     }
     s.unit = f[9];
     check_sample(s);
@@ -51,12 +51,12 @@ void check_sample(const Sample& s) {
 
 std::vector<Sample> read_measurements(const std::string& path) {
     CsvReader csv(path);
-    if (!csv.next_after_comments() || csv.fields() != header)
+    if (!csv.next_after_comments() || csv.fields() != sample_columns)
         csv.fail(fmt::format("not a measurements file; expected the header \"{}\"",
-                             joined(header, ",")));
+                             joined(sample_columns, ",")));
     std::vector<Sample> samples;
     while (csv.next()) {
-        csv.expect_fields(header.size());
+        csv.expect_fields(sample_columns.size());
         if (samples.size() == most_samples)
             csv.fail("more than 20 million samples; split the file");
         try {
@@ -69,7 +69,7 @@ std::vector<Sample> read_measurements(const std::string& path) {
 }
 
 std::string write_measurements(const std::vector<Sample>& samples) {
-    auto text = fmt::format("{}\n", joined(header, ","));
+    auto text = fmt::format("{}\n", joined(sample_columns, ","));
     for (const auto& s : samples)
         text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", csv_field(s.run_id),
                             csv_field(s.system), csv_field(s.model), s.experts, s.ranks,

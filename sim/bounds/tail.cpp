@@ -17,17 +17,17 @@ namespace stepcast {
 namespace {
 
 // Times of the passes of a stage, and of its mean layer.
-struct Work {
+struct TailWork {
     // of a stage, one micro-batch; backward: the pass that fills buckets
     double forward = 0, backward = 0;
     double whole = 0;  // the whole backward
     double layer_forward = 0, layer_backward = 0;
 };
 
-Work work_of(const TailInputs& in) {
+TailWork work_of(const TailInputs& in) {
     const UnitCounts& u = in.group.most;
     const bool split = traits(in.plan.parallelism.schedule).splits_backward;
-    Work work;
+    TailWork work;
     for (const UnitKind kind : all_kinds) {
         const bool layer = kind <= UnitKind::experts;
         const auto time = [&](Pass pass) { return in.times[feature::unit(kind, pass)]; };
@@ -58,7 +58,7 @@ double beyond(double a, double b) { return std::max(0.0, a - b); }
 struct LastBackward {
     double slot, gradients, window, lost;
 };
-LastBackward last_backward(const TailInputs& in, const Work& work) {
+LastBackward last_backward(const TailInputs& in, const TailWork& work) {
     const double slot = work.backward / in.chunks, gradients = in.data.gradients / in.chunks;
     const double window = beyond(slot, in.data.first_layers * work.layer_backward);
     return {slot, gradients, window, lost_to_overlap(window, gradients, in.slowdown)};
@@ -71,7 +71,7 @@ double lost_by_later_stages(const TailInputs& in, double lost) {
 }
 
 // zero 0 and 1: buckets are reduced during the last backwards of the chunks.
-void add_last_backwards(const TailInputs& in, const Work& work, Tail& tail) {
+void add_last_backwards(const TailInputs& in, const TailWork& work, Tail& tail) {
     const LastBackward last = last_backward(in, work);
     const double chunks = in.chunks, running = last.window + last.lost;
     const double between = traits(in.plan.parallelism.schedule).chunks == StageChunks::rounds
@@ -84,7 +84,7 @@ void add_last_backwards(const TailInputs& in, const Work& work, Tail& tail) {
 
 // zero 2: there is no pipeline. Collectives run from the first backward on that fills a bucket,
 // during all that a stage does, but in the last backward only once its first bucket is full.
-void add_all_backwards(const TailInputs& in, const Work& work, double end, Tail& tail) {
+void add_all_backwards(const TailInputs& in, const TailWork& work, double end, Tail& tail) {
     const double n = in.micro_batches, gradients = in.data.gradients;
     const LastBackward last = last_backward(in, work);
     const double first_bucket = work.forward + in.data.first_layers * work.layer_backward;
@@ -95,7 +95,7 @@ void add_all_backwards(const TailInputs& in, const Work& work, double end, Tail&
                              first_bucket + n * gradients - end - tail.delay});
 }
 
-void add_first_forwards(const TailInputs& in, const Work& work, Tail& tail) {
+void add_first_forwards(const TailInputs& in, const TailWork& work, Tail& tail) {
     const double chunks = in.chunks, slot = work.forward / chunks,
                  of_chunk = in.data.parameters / chunks;
     const double fill = work.forward / chunks * in.plan.parallelism.pp;
@@ -215,7 +215,7 @@ FeatureTimes with_sharding(FeatureTimes times, const Slowing& slowing, const Par
 
 Tail tail_of(const TailInputs& in, double end) {
     const Parallelism& p = in.plan.parallelism;
-    const Work work = work_of(in);
+    const TailWork work = work_of(in);
     const double n = in.micro_batches;
     Tail tail;
     if (!overlaps_gradients(in.plan.exchanges, p)) {

@@ -8,11 +8,11 @@
 namespace stepcast {
 namespace {
 
-struct Kind {
+struct CastKind {
     double launches, bytes, row;
 };
 
-Kind kind_of(CastScale scale) {
+CastKind kind_of(CastScale scale) {
     switch (scale) {
         case CastScale::given: return {1, 3, 0};
         case CastScale::given_rows: return {1.2, 3, 0.4};
@@ -53,7 +53,7 @@ double held_by_cache(Bytes bytes, const CastCosts& cast) {
 Seconds cast_time(long rows, long width, CastScale scale, const Cluster& cluster) {
     const CastCosts& cast = cluster.kernel.cast;
     const auto elements = real(rows) * real(width);
-    const Kind kind = kind_of(scale);
+    const CastKind kind = kind_of(scale);
     const Seconds moving = moving_time(elements, scale, cluster);
     return kind.launches * cast.launch +
            std::max(moving, kind.row * real(rows) / cluster.gpu.sms * cast.row);

@@ -51,7 +51,7 @@ Exchange exchange_of(const AllToAll& op, const std::vector<int>& node_of, std::s
             peers[1]};
 }
 
-struct Pricer {
+struct CollectivePricer {
     const Cluster& cluster;
     const RingPath& path;
     Bytes small;  // the largest message that counts as small
@@ -275,7 +275,8 @@ Seconds message_time(const SendRecv& op, const Cluster& cluster) {
 Seconds collective_time(const Op& op, const RingPath& path, const Cluster& cluster,
                         std::optional<Bytes> small) {
     if (path.ranks <= 1) return Seconds(0);
-    return std::visit(Pricer{cluster, path, small.value_or(cluster.intra.exchange_small)}, op);
+    return std::visit(CollectivePricer{cluster, path, small.value_or(cluster.intra.exchange_small)},
+                      op);
 }
 
 Seconds collective_time(const Op& op, std::span<const Place> places, const Cluster& cluster) {

@@ -13,17 +13,17 @@ namespace stepcast {
 namespace {
 
 constexpr double wave_loss = 0.3, corner = 0.4, pass_efficiency = 0.85;
-struct Tile {
+struct ExpertTile {
     std::size_t rows;  // index into expert_tile_rows
     long n;
 };
-constexpr std::array<Tile, 6> all_tiles{
+constexpr std::array<ExpertTile, 6> all_tiles{
     {{0, 128}, {0, 256}, {1, 128}, {3, 128}, {2, 128}, {4, 128}}};
 
-constexpr Tile few_tokens{3, 64}, many_tokens{1, 64};  // from Triton's default table
-constexpr std::array<Tile, 3> few_rows{{{1, 128}, {2, 128}, {3, 128}}};
+constexpr ExpertTile few_tokens{3, 64}, many_tokens{1, 64};  // from Triton's default table
+constexpr std::array<ExpertTile, 3> few_rows{{{1, 128}, {2, 128}, {3, 128}}};
 
-std::span<const Tile> tiles_of(const ExpertLayer& layer, const ExpertKernel& kernel) {
+std::span<const ExpertTile> tiles_of(const ExpertLayer& layer, const ExpertKernel& kernel) {
     if (kernel.reloads) return few_rows;
     if (!kernel.tabled) return all_tiles;
     return {layer.tokens <= layer.experts ? &few_tokens : &many_tokens, 1};
@@ -43,7 +43,7 @@ Seconds product_time(const Widths& widths, const ExpertLoad& load, const ExpertL
     const double reread =
         kernel.reloads ? 1 - held_by_cache(weights, {.cache = cluster.gpu.l2}) : 0;
     Seconds best(INFINITY);
-    for (const Tile& tile : tiles_of(layer, kernel)) {
+    for (const ExpertTile& tile : tiles_of(layer, kernel)) {
         const long m = expert_tile_rows[tile.rows];
         const double blocks = load.tiles[tile.rows] * std::ceil(n / real(tile.n)) / cluster.gpu.sms;
         const Flops wave(2.0 * real(m * tile.n) * (k + kernel.k0));

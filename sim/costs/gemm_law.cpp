@@ -110,11 +110,11 @@ double remainder_of(const Kernel& kernel, double loss) {
 }
 
 // The number of tiles of all groups, and their mean k weighted by tiles.
-struct Tiling {
+struct GemmTiling {
     double count = 0, mean_k = 0;
 };
 
-Tiling tiling_of(std::span<const Shape> shapes, const Tile& tile) {
+GemmTiling tiling_of(std::span<const Shape> shapes, const Tile& tile) {
     double count = 0, k_sum = 0;
     for (const Shape& s : shapes) {
         const auto tiles = real(ceil_div(s.m, tile.m) * ceil_div(s.n, tile.n) * s.count);
@@ -200,7 +200,7 @@ Seconds law_time(const Kernel& kernel, const Cluster& cluster) {
         const double share =
             (tile.rate ? costs.*tile.rate : 1.0) * tile_rate(tile.m, tile.n, format.tile_reuse);
         if (share == 0) continue;
-        const Tiling tiling = tiling_of(kernel.shapes, tile);
+        const GemmTiling tiling = tiling_of(kernel.shapes, tile);
         if (tiling.count == 0) return costs.launch;
         const FlopsPerSecond rate = per_sm * share;
         for (const long s : splits) {
@@ -256,7 +256,7 @@ double rate_of(const Gemm& op, const KernelCosts& kernel) {
 }
 
 // Types that run on the same tensor cores.
-bool alike(Dtype a, Dtype b) {
+bool alike_types(Dtype a, Dtype b) {
     const auto sixteen = [](Dtype x) { return x == Dtype::fp16 || x == Dtype::bf16; };
     return a == b || (sixteen(a) && sixteen(b));
 }
@@ -274,7 +274,7 @@ double measured_near(const Gemm& op, const Cluster& cluster) {
     const auto squared = [](long a, long b) { return std::pow(std::log2(real(a) / real(b)), 2); };
     double weights = of_the_law, sum = 0;
     for (const GemmPoint& p : points) {
-        if (!alike(p.dtype, op.dtype)) continue;
+        if (!alike_types(p.dtype, op.dtype)) continue;
         const double weight = std::exp(
             -(squared(p.m, op.m) + squared(p.n, op.n) + squared(p.k, op.k)) / (2 * reach * reach));
         if (weight < least) continue;

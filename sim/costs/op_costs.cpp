@@ -27,7 +27,7 @@ constexpr std::array host_calls{
     &HostCosts::micro_batch,    &HostCosts::exchange,       &HostCosts::recompute};
 static_assert(host_calls.size() == name_list<HostWork::Kind>.size());
 
-struct Pricer {
+struct OpPricer {
     const Cluster& cluster;
     Phase phase;
     std::span<const Place> places;
@@ -145,7 +145,7 @@ struct Pricer {
 }  // namespace
 
 Seconds op_time(const Op& op, Phase phase, std::span<const Place> places, const Cluster& cluster) {
-    const Seconds time = std::visit(Pricer{cluster, phase, places}, op);
+    const Seconds time = std::visit(OpPricer{cluster, phase, places}, op);
     return std::holds_alternative<HostWork>(op) ? cluster.host.load * time : time;
 }
 

@@ -9,7 +9,7 @@
 namespace stepcast {
 namespace {
 
-constexpr std::uint32_t none = ~std::uint32_t{0};
+constexpr std::uint32_t no_class = ~std::uint32_t{0};
 
 // An op on one place or with a stated group costs the same wherever it runs. For other ops the
 // ranks count.
@@ -26,13 +26,13 @@ PriceClasses::PriceClasses(const TaskGraph& graph) : graph_(graph) {
     class_of_.reserve(graph.size());
     // `last` has the class last met for each op and phase, nearly always the right one. `before`
     // chains the others of that op and phase.
-    std::vector<std::uint32_t> last(graph.ops().size() * phase_count, none), before;
+    std::vector<std::uint32_t> last(graph.ops().size() * phase_count, no_class), before;
     for (TaskId t = 0; t < graph.size(); ++t) {
         std::uint32_t& head = last[graph.op_id(t) * phase_count + as_index(graph.phase(t))];
         std::uint32_t found = head;
-        while (found != none && !same_participants(graph, examples_[found], t))
+        while (found != no_class && !same_participants(graph, examples_[found], t))
             found = before[found];
-        if (found == none) {
+        if (found == no_class) {
             found = static_cast<std::uint32_t>(examples_.size());
             examples_.push_back(t);
             before.push_back(head);

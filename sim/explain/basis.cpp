@@ -49,12 +49,12 @@ struct LeadingConstant {
 };
 
 // Key and name of what kernels belong to whose time no constant of the cluster was fitted to.
-struct Work {
+struct UnmeasuredWork {
     std::string_view key, name;
 };
-constexpr Work work_of(Unmeasured what) {
-    return what == Unmeasured::delta_rule ? Work{"workload.delta", "gated delta rule"}
-                                          : Work{"workload.indexer", "sparse attention"};
+constexpr UnmeasuredWork work_of(Unmeasured what) {
+    return what == Unmeasured::delta_rule ? UnmeasuredWork{"workload.delta", "gated delta rule"}
+                                          : UnmeasuredWork{"workload.indexer", "sparse attention"};
 }
 std::string_view kind_of(std::string_view key) {
     for (const Unmeasured what : {Unmeasured::delta_rule, Unmeasured::sparse_attention})

@@ -19,7 +19,7 @@ constexpr BlockId no_block = -1;
 constexpr BlockId empty_tensor = -2;  // of a tensor without bytes
 
 constexpr int most_streams = 32;
-constexpr std::int64_t smallest = 512;                // every size is a multiple
+constexpr std::int64_t smallest_block = 512;          // every size is a multiple
 constexpr std::int64_t small_limit = mebibyte;        // requests above are large
 constexpr std::int64_t small_segment = 2 * mebibyte;  // also the step of large segments
 constexpr std::int64_t exact_from = 10 * mebibyte;    // requests below share large segments
@@ -188,11 +188,12 @@ private:
 };
 
 std::int64_t CachingAllocator::rounded(std::int64_t bytes) const {
-    if (bytes < smallest) return smallest;
+    if (bytes < smallest_block) return smallest_block;
     const auto value = static_cast<std::uint64_t>(bytes);
     const int interval = std::clamp(as_int(std::bit_width(value)) - 21, 0, 15);
     const std::int64_t divisions = settings_.roundup_divisions[as_index(interval)];
-    if (divisions <= 1 || bytes <= smallest * divisions) return up_to_multiple(bytes, smallest);
+    if (divisions <= 1 || bytes <= smallest_block * divisions)
+        return up_to_multiple(bytes, smallest_block);
     return up_to_multiple(bytes, static_cast<std::int64_t>(std::bit_floor(value)) / divisions);
 }
 
@@ -308,7 +309,7 @@ BlockId CachingAllocator::add_segment(const Request& request, std::int64_t addre
 
 bool CachingAllocator::should_split(const MemoryBlock& block, const Request& request) const {
     const std::int64_t left = block.bytes - request.bytes;
-    if (block.small || settings_.expandable_segments) return left >= smallest;
+    if (block.small || settings_.expandable_segments) return left >= smallest_block;
     return request.bytes < settings_.max_split_size && left > small_limit;
 }
 

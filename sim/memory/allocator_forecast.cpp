@@ -20,7 +20,7 @@ namespace stepcast {
 namespace {
 
 constexpr std::size_t samples = 240;
-constexpr double close = 0.95;  // of what the device can give: remedies are told, too
+constexpr double nearly_full = 0.95;  // of what the device can give: remedies are told, too
 
 Bytes bytes_of(std::int64_t bytes) { return Bytes(real(bytes)); }
 
@@ -249,7 +249,7 @@ AllocatorForecast allocator_forecast(const Experiment& e) {
                             bytes_of(fullest.list.events[event].bytes),
                             bytes_of(limited.last.allocated), bytes_of(limited.last.reserved)};
     }
-    if (limited.failed || forecast.reserved > close * available)
+    if (limited.failed || forecast.reserved > nearly_full * available)
         add_remedies(forecast, e, available);
     return forecast;
 }

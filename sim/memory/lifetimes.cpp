@@ -32,7 +32,7 @@ constexpr int streams_of_experts = 3;  // beside the first
 // of torch.distributed's first bucket (_DEFAULT_FIRST_BUCKET_BYTES), so that it leaves early
 constexpr double first_bucket = 1 * mebibyte;
 
-using Direction = GatheredWeights::Direction;
+using GatherPass = GatheredWeights::Direction;
 
 // A layer or an end of the model in its chunk.
 struct UnitPlace {
@@ -305,7 +305,7 @@ private:
             for (std::size_t i = 0; i < units.size(); ++i) {
                 layer = units[i].layer;
                 if (makes_casts(e_)) casts_[key].push_back(casts_of(*units[i].tape));
-                around(i, Direction::forward, [&] { forward(units[i], kept_[key]); });
+                around(i, GatherPass::forward, [&] { forward(units[i], kept_[key]); });
                 if (makes_casts(e_) && casts_again(units[i])) free(casts_[key].back());
             }
             free_cache(units, key);
@@ -318,7 +318,7 @@ private:
                 layer = units[i].layer;
                 if (makes_casts(e_) && units[i].again)
                     casts_[key].back() = casts_of(*units[i].tape);
-                around(i, Direction::backward, [&] { backward(units[i], kept_[key], split); });
+                around(i, GatherPass::backward, [&] { backward(units[i], kept_[key], split); });
                 // a copy is a product's own once the context of the forward has ended
                 if (makes_casts(e_)) free_last_of(casts_[key]);
                 if (split)
@@ -360,7 +360,7 @@ private:
 
     // ZeRO 3 gathers the weights of a unit before its pass, and those of the next one meanwhile.
     template <class Work>
-    void around(std::size_t unit, Direction direction, Work&& work) {
+    void around(std::size_t unit, GatherPass direction, Work&& work) {
         begin_pass();
         unit_ = unit;
         if (gathers_ && !by_module_) gathers_->before(unit, 0, direction);
@@ -373,7 +373,7 @@ private:
         TensorIds& waits = leaves(unit) ? leaving_ : kept;
         if (unit.again)
             waits.push_back(make(TensorKind::activations, "input", real(unit.tape->input)));
-        run_forward(*unit.tape, unit.again, alternate, waits, Direction::forward);
+        run_forward(*unit.tape, unit.again, alternate, waits, GatherPass::forward);
         if (leaves(unit)) let_leave(0);
     }
     // What a unit keeps goes to the host; the ends of the model keep theirs (trl 1.16: NoOpManager
@@ -403,7 +403,7 @@ private:
 
     // `passing`: nothing lasts until the backward but what an alternate recompute keeps
     void run_forward(const UnitTape& tape, bool passing, bool alternate, TensorIds& kept,
-                     Direction direction) {
+                     GatherPass direction) {
         TensorIds before, now;  // freed once the next operator has run
         std::size_t module = 0;
         for (const BlockTape& block : tape.blocks) {
@@ -450,7 +450,7 @@ private:
             kept.push_back(make(TensorKind::activations, "input", real(tape.input)));
             next.push_back(make(TensorKind::activations, "input", real(tape.input)));
         }
-        if (unit.again) run_forward(tape, false, false, again, Direction::rerun);
+        if (unit.again) run_forward(tape, false, false, again, GatherPass::rerun);
         module_ = by_module_ ? module_bytes(tape).size() : 0;
         for (auto block = tape.blocks.rbegin(); block != tape.blocks.rend(); ++block) {
             TensorIds chain;
@@ -490,7 +490,7 @@ private:
 
     void run_backward(const OperatorTape& op, TensorIds& chain, bool split) {
         const bool gathers = by_module_ && op.weight_gradient > 0;
-        if (gathers) gathers_->before(unit_, --module_, Direction::backward);
+        if (gathers) gathers_->before(unit_, --module_, GatherPass::backward);
         take_buffer(op);
         if (op.buffer > 0 && op.sums) wait_for_device(chain.empty() ? chain_ : chain);
         TensorIds brought = bring(op.what, op.brought_back);
@@ -505,7 +505,7 @@ private:
         }
         free(work);
         free(brought);
-        if (gathers) gathers_->after(unit_, module_, Direction::backward);
+        if (gathers) gathers_->after(unit_, module_, GatherPass::backward);
         free_last(made_again_, op.again.size());
     }
 

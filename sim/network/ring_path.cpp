@@ -29,9 +29,9 @@ struct Run {
 using Runs = std::vector<Run>;  // by node
 
 // All groups of one shape over the ranks of a cluster.
-class Tiling {
+class RingTiling {
 public:
-    Tiling(const Group& group, const Topology& topology)
+    RingTiling(const Group& group, const Topology& topology)
         : g_(group),
           ranks_(topology.nodes * topology.ranks_per_node),
           per_node_(topology.ranks_per_node),
@@ -170,7 +170,7 @@ struct Rates {
     BytesPerSecond inside, between;
 };
 template <class Flows>
-Rates rates_of(const Tiling& tiling, const Runs& runs, bool unlike, LinkLoads loads,
+Rates rates_of(const RingTiling& tiling, const Runs& runs, bool unlike, LinkLoads loads,
                const Flows& for_flows) {
     for (const int first : tiling.groups_on(loads.begin(), loads.end()))
         for_flows(tiling.runs_of(first), loads,
@@ -217,7 +217,7 @@ BytesPerSecond in_mesh(const std::set<std::vector<int>>& members_of_nodes, bool 
     return slowest;
 }
 
-Rates over_direct_links(const Tiling& tiling, const Runs& runs, const Cluster& cluster,
+Rates over_direct_links(const RingTiling& tiling, const Runs& runs, const Cluster& cluster,
                         const LinkLoads& focus, Rates ring) {
     if (cluster.fabric != Fabric::nvlink_mesh) return ring;
     std::set<std::vector<int>> members_of_nodes;
@@ -229,7 +229,7 @@ Rates over_direct_links(const Tiling& tiling, const Runs& runs, const Cluster& c
 
 RingPath counted(const Group& group, const Cluster& cluster, const Topology& topology,
                  Routes& routes) {
-    const Tiling tiling(group, topology);
+    const RingTiling tiling(group, topology);
     const Runs runs = tiling.runs_of(group.first);
     const LinkLoads idle(topology, routes, runs.front().node);
     const int ranks = group.size(), per_node = largest_run(runs);

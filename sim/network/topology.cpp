@@ -16,7 +16,7 @@
 namespace stepcast {
 namespace {
 
-using Kind = TopologyVertex::Kind;
+using VertexKind = TopologyVertex::Kind;
 
 constexpr int ranks_per_pcie_switch = 2;
 
@@ -38,7 +38,7 @@ public:
     Topology build() {
         for (int n = 0; n < t_.shown_nodes; ++n) add_node(n);
         for (int g = 0; g < t_.shown_leaf_groups; ++g) add_leaves(g);
-        if (t_.shown_leaf_groups > 0) t_.vertices.push_back({Kind::spine, 0, 0});
+        if (t_.shown_leaf_groups > 0) t_.vertices.push_back({VertexKind::spine, 0, 0});
         join_nodes();
         for (int g = 0; g < t_.shown_leaf_groups; ++g) join_spine(g);
         return std::move(t_);
@@ -57,7 +57,7 @@ private:
     }
     [[nodiscard]] int group_of(int node) const { return node / t_.nodes_of_first_leaf; }
 
-    void add(Kind kind, int owner, int index) { t_.vertices.push_back({kind, owner, index}); }
+    void add(VertexKind kind, int owner, int index) { t_.vertices.push_back({kind, owner, index}); }
     // Joins in both directions. A link without bandwidth does not exist, but keeps its place in the
     // order.
     void join(int a, int b, BytesPerSecond bandwidth) {
@@ -84,12 +84,13 @@ private:
 
     // Ranks, NICs, then switches. The vertices of node n begin at n * vertices_per_node.
     void add_node(int n) {
-        for (int r = 0; r < t_.ranks_per_node; ++r) add(Kind::rank, n, r);
-        for (int i = 0; i < t_.nics; ++i) add(Kind::nic, n, i);
-        if (c_.gpus_per_node > 1 && c_.fabric == Fabric::nvswitch) add(Kind::node_switch, n, 0);
+        for (int r = 0; r < t_.ranks_per_node; ++r) add(VertexKind::rank, n, r);
+        for (int i = 0; i < t_.nics; ++i) add(VertexKind::nic, n, i);
+        if (c_.gpus_per_node > 1 && c_.fabric == Fabric::nvswitch)
+            add(VertexKind::node_switch, n, 0);
         if (has_tree()) {
-            for (int s = 0; s < pcie_switches(); ++s) add(Kind::pcie_switch, n, s);
-            for (int s = 0; s < sockets(); ++s) add(Kind::socket, n, s);
+            for (int s = 0; s < pcie_switches(); ++s) add(VertexKind::pcie_switch, n, s);
+            for (int s = 0; s < sockets(); ++s) add(VertexKind::socket, n, s);
         }
         t_.vertices_per_node = as_int(t_.vertices.size()) / (n + 1);
     }
@@ -98,7 +99,7 @@ private:
         return t_.shown_nodes * t_.vertices_per_node + group * leaves();
     }
     void add_leaves(int group) {
-        for (int i = 0; i < leaves(); ++i) add(Kind::leaf, group, i);
+        for (int i = 0; i < leaves(); ++i) add(VertexKind::leaf, group, i);
     }
 
     void join_nodes() {
@@ -187,13 +188,15 @@ void check_connected(const Topology& topology) {
     boost::connected_components(graph, part.data());
     for (const std::size_t v : indices_of(part)) {
         const auto& vertex = topology.vertices[v];
-        if ((vertex.kind != Kind::rank && vertex.kind != Kind::nic) || part[v] == part[0]) continue;
+        if ((vertex.kind != VertexKind::rank && vertex.kind != VertexKind::nic) ||
+            part[v] == part[0])
+            continue;
         const bool inside = vertex.owner == 0;
         refuse(
             "cluster.link.{}.bandwidth: found 0, so rank 0 of node 0 cannot reach {} {} of node "
             "{}; expected the bandwidth of one {}",
-            inside ? "intra" : "inter", vertex.kind == Kind::rank ? "rank" : "NIC", vertex.index,
-            vertex.owner, inside ? "link inside the node" : "NIC");
+            inside ? "intra" : "inter", vertex.kind == VertexKind::rank ? "rank" : "NIC",
+            vertex.index, vertex.owner, inside ? "link inside the node" : "NIC");
     }
 }
 

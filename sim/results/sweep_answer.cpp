@@ -14,7 +14,7 @@ namespace {
 // leaves on each side.
 constexpr std::size_t fewest_draws = 5;
 // shares that differ by rounding only do not vary by chance, so fewer draws suffice
-constexpr double alike = 1e-9;
+constexpr double as_fast = 1e-9;
 
 }  // namespace
 
@@ -24,7 +24,7 @@ Behind behind(const std::vector<double>& scores, const std::vector<double>& of_f
         shares.push_back(scores[d] / of_first[d] - 1);
     Behind found{quantile(shares, 0.1), quantile(shares, 0.5), quantile(shares, 0.9), true};
     found.distinguishable = (found.p10 > 0 || found.p90 < 0) &&
-                            (shares.size() >= fewest_draws || found.p90 - found.p10 < alike);
+                            (shares.size() >= fewest_draws || found.p90 - found.p10 < as_fast);
     return found;
 }
 

@@ -44,7 +44,7 @@ std::optional<Range> range_of(std::string_view text) {
     return Range{*first, *last, *by, multiplied};
 }
 
-void append(std::vector<std::string>& values, const Range& range, std::string_view text) {
+void append_range(std::vector<std::string>& values, const Range& range, std::string_view text) {
     const auto left = [&](long value) {
         return static_cast<std::uint64_t>(range.last) - static_cast<std::uint64_t>(value);
     };
@@ -83,7 +83,7 @@ std::vector<std::string> values_of(std::string_view text) {
         const auto item = text.substr(0, comma);
         if (item.empty()) throw ConfigError("a value is empty; expected KEY=A,B,C");
         if (const auto range = range_of(item))
-            append(values, *range, item);
+            append_range(values, *range, item);
         else
             values.emplace_back(item);
         if (comma == std::string_view::npos) return values;

@@ -10,7 +10,7 @@
 namespace stepcast {
 namespace {
 
-constexpr std::size_t most_points = 12'000;  // more would slow down the page
+constexpr std::size_t most_drawn_points = 12'000;  // more would slow down the page
 
 // Walks all points once more.
 MapCollector walked(const SweepSpace& space, const SweepQuestion& question, int threads) {
@@ -66,7 +66,7 @@ std::optional<SweepMap> sweep_map(const SweepSpace& space, const SweepQuestion& 
     std::map<PointId, MapCandidate> points;
     if (legal <= most_mapped) {
         if (found.legal != legal) found = walked(space, question, threads);
-        points = found.best(most_points, joined);
+        points = found.best(most_drawn_points, joined);
     }
     for (const auto& [id, known] : search.simulated())
         if (!points.contains(id))

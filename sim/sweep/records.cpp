@@ -13,7 +13,7 @@
 namespace stepcast {
 namespace {
 
-constexpr std::size_t columns = 12;
+constexpr std::size_t column_count = 12;
 
 // One line. Fields that a record does not have stay empty.
 struct Record {
@@ -129,8 +129,8 @@ RecordFields record_fields(std::string_view line) {
         else
             fields.back() += c;
     }
-    if (fields.size() != columns)
-        throw ConfigError(fmt::format("{} fields, expected {}", fields.size(), columns));
+    if (fields.size() != column_count)
+        throw ConfigError(fmt::format("{} fields, expected {}", fields.size(), column_count));
     return fields;
 }
 

@@ -18,7 +18,7 @@ constexpr std::size_t jobs_of_round = 64;
 // First rounds that are scouted, and how many kinds of split each job brings back: judged by the
 // time that they save in one search (notes/closed-forms.md), no answer depends on them.
 constexpr std::uint64_t scouted_rounds = 8, scouted_by_job = 4;
-constexpr std::size_t batch = 8;  // points simulated until the incumbents are updated
+constexpr std::size_t batch_size = 8;  // points simulated until the incumbents are updated
 // Points simulated for the rows behind a proven first: a quarter of those before, within these.
 constexpr std::size_t least_of_others = 8, most_of_others = 64;
 
@@ -132,7 +132,7 @@ void SweepSearch::simulate_rest() {
         open_, {}, [&](const Candidate& c) { return std::pair(lower_scores(question_, c), c.id); });
     for (std::size_t next = 0; next < open_.size();) {
         std::vector<Candidate> chosen;
-        for (; next < open_.size() && chosen.size() < batch; ++next)
+        for (; next < open_.size() && chosen.size() < batch_size; ++next)
             if (const Candidate& c = open_[next]; !is_simulated(c) && !is_needless(c))
                 chosen.push_back(c);
         progress_->waiting(open_.size() - next);
@@ -274,7 +274,7 @@ void SweepSearch::simulate_promising(const std::vector<Candidate>& among) {
     for (const Candidate& c : promising(among)) {
         if (!promises(c)) continue;
         now.push_back(c);
-        if (now.size() == batch) simulate(std::exchange(now, {}));
+        if (now.size() == batch_size) simulate(std::exchange(now, {}));
     }
     simulate(now);
 }

@@ -30,12 +30,12 @@ struct CauseList {
 };
 
 // "KEY = VALUE", "KEY *" or "KEY + VALUE"; of what undoes a cause also "KEY >= VALUE".
-struct Change {
+struct CauseChange {
     std::string key, value;
     char how = '=';
 };
 
-Change parse_change(const std::string& text) {
+CauseChange parse_change(const std::string& text) {
     for (const char how : {'=', '*', '+', '>'})
         if (const auto at = text.find(std::string(" ") + how); at != std::string::npos) {
             const auto value = std::min(at + (how == '>' ? 4 : 3), text.size());
@@ -53,7 +53,7 @@ bool is_of_step(const std::string& key) {
 constexpr std::array<std::string_view, 3> parts_of_memory{"weights", "gradients", "optimizer"};
 
 void check_change(const std::string& text) {
-    const Change c = parse_change(text);
+    const CauseChange c = parse_change(text);
     const bool all_below = c.key.ends_with('.') && !keys_of(c.key).empty();
     if (!is_of_step(c.key) && c.key != "experts" && !all_below && !find_key(c.key))
         throw ConfigError(c.key + ": " + unknown_key(c.key));
@@ -140,7 +140,7 @@ void scale_all(Cluster& cluster, const std::string& key, double factor) {
             cluster = with_scaled(cluster, p.key, factor);
 }
 
-void apply(const Change& c, double severity, UnderCause& u) {
+void apply(const CauseChange& c, double severity, UnderCause& u) {
     Experiment& e = u.experiment;
     const auto value = [&] { return parse_seconds(c.value) * severity; };
     if (c.key == "step" || c.key == "rate") {
@@ -209,7 +209,7 @@ double chance_of_distance(const Cause& cause, double every) {
 
 bool sets_keys(const Cause& cause) {
     return std::ranges::any_of(cause.changes, [](const std::string& text) {
-        const Change c = parse_change(text);
+        const CauseChange c = parse_change(text);
         return c.how == '=' && !is_of_step(c.key) && !c.key.starts_with("cluster.");
     });
 }
@@ -250,7 +250,7 @@ std::optional<UnderCause> under(const Cause& cause, double severity, const Exper
 // Whether the first key that the cause sets is so; one that is a matter of degree must be possible.
 static bool is_set(const Cause& cause, const Experiment& e) {
     for (const std::string& text : cause.changes)
-        if (const Change c = parse_change(text); c.how == '=' && c.value != "severity")
+        if (const CauseChange c = parse_change(text); c.how == '=' && c.value != "severity")
             return get_key(e, c.key) == c.value;
     return is_possible(cause, e);
 }
@@ -260,7 +260,7 @@ std::optional<Experiment> without(const Cause& cause, const Experiment& e) {
     try {
         if (!is_set(cause, e)) return std::nullopt;
         for (const std::string& text : cause.undone) {
-            const Change c = parse_change(text);
+            const CauseChange c = parse_change(text);
             const std::string value =
                 c.value == "node" ? std::to_string(e.cluster.gpus_per_node) : c.value;
             if (c.how != '>' || parse_bandwidth(get_key(e, c.key)) < parse_bandwidth(value))

@@ -54,8 +54,8 @@ BuildingBlocks collective_rows(const Cluster& truth) {
     return blocks;
 }
 
-const HeldOutError& error_of(const Fitted& fitted, const std::string& kind,
-                             const std::string& method) {
+const HeldOutError& error_by_method(const Fitted& fitted, const std::string& kind,
+                                    const std::string& method) {
     for (const HeldOutError& e : fitted.errors)
         if (e.kind == kind && e.method == method) return e;
     throw std::logic_error("no " + method + " error of " + kind);
@@ -71,7 +71,7 @@ TEST_CASE("the constants of a made-up device are recovered from its GEMM times")
     const TablesFit fit = fit_tables(made_up_machine(), gemm_rows(truth));
     CHECK(fit.cluster.kernel.gemm_efficiency == Approx(truth.kernel.gemm_efficiency).epsilon(0.02));
     CHECK(fit.cluster.kernel.launch.si() == Approx(truth.kernel.launch.si()).epsilon(0.1));
-    const HeldOutError& error = error_of(*fit.cluster.fitted, "gemm", "held-out tenth");
+    const HeldOutError& error = error_by_method(*fit.cluster.fitted, "gemm", "held-out tenth");
     CHECK(error.samples >= 3);
     CHECK(error.median < 0.005);
     CHECK(fit.cluster.fitted->samples == 100);
@@ -167,7 +167,7 @@ TEST_CASE("the constants of a made-up link are recovered from its collectives") 
           Approx(truth.intra.low_latency.launch.si()).epsilon(0.03));
     CHECK(fit.cluster.intra.ring_efficiency == Approx(truth.intra.ring_efficiency).epsilon(0.05));
     for (const char* kind : {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"})
-        CHECK(error_of(*fit.cluster.fitted, kind, "held-out tenth").median < 0.01);
+        CHECK(error_by_method(*fit.cluster.fitted, kind, "held-out tenth").median < 0.01);
     CHECK(fit.cluster.fitted->ranges.front() == FittedRange{"all_reduce.bytes", 512, 536870912});
 }
 
@@ -201,7 +201,8 @@ TEST_CASE("the constants between nodes are recovered from collectives over whole
     CHECK(fit.cluster.inter.all_to_all_efficiency == Approx(0.3 * rate).epsilon(0.02));
     CHECK(fit.cluster.intra == start.intra);
     for (const char* op : {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"})
-        CHECK(error_of(*fit.cluster.fitted, std::string(op) + " between nodes", "held-out tenth")
+        CHECK(error_by_method(*fit.cluster.fitted, std::string(op) + " between nodes",
+                              "held-out tenth")
                   .median < 0.02);
 }
 
@@ -244,8 +245,8 @@ TEST_CASE("the constants of made-up dispatch kernels are recovered from their ta
     const TablesFit fit = fit_tables(made_up_machine(), blocks);
     CHECK(fit.cluster.intra.dispatch.launch.si() == Approx(25e-6).epsilon(0.02));
     CHECK(fit.cluster.intra.dispatch.per_sm.si() == Approx(20e9).epsilon(0.05));
-    CHECK(error_of(*fit.cluster.fitted, "dispatch", "held-out tenth").median < 0.01);
-    CHECK(error_of(*fit.cluster.fitted, "combine", "held-out tenth").median < 0.01);
+    CHECK(error_by_method(*fit.cluster.fitted, "dispatch", "held-out tenth").median < 0.01);
+    CHECK(error_by_method(*fit.cluster.fitted, "combine", "held-out tenth").median < 0.01);
 }
 
 // With held-out rows three times as long the fitted constants stay the same to the last digit; only
@@ -264,8 +265,8 @@ TEST_CASE("the tenth that is held out never reaches the fit") {
     Cluster one = fit_tables(made_up_machine(), rows).cluster,
             other = fit_tables(made_up_machine(), changed).cluster;
     // it predicts a third of the measured time
-    CHECK(error_of(*other.fitted, "gemm", "held-out tenth").mape > 0.6);
-    CHECK(error_of(*one.fitted, "gemm", "held-out tenth").mape < 0.02);
+    CHECK(error_by_method(*other.fitted, "gemm", "held-out tenth").mape > 0.6);
+    CHECK(error_by_method(*one.fitted, "gemm", "held-out tenth").mape < 0.02);
     one.fitted.reset();
     other.fitted.reset();
     CHECK(one == other);
@@ -324,7 +325,7 @@ TEST_CASE("an attention kernel's tile and what it does with windows are found") 
                         blocks.attentions.push_back(row);
                     }
         const TablesFit fit = fit_tables(c, blocks);
-        CHECK(error_of(*fit.cluster.fitted, "attention", "fitted").median < 0.02);
+        CHECK(error_by_method(*fit.cluster.fitted, "attention", "fitted").median < 0.02);
         CHECK(fit.cluster.kernel.attention_kernels.size() == 1);
         return fit.cluster.kernel.attention_kernels.at(0);
     };
@@ -412,7 +413,7 @@ TEST_CASE(
             read_building_blocks(folder + file, start.gpu, blocks);
         const TablesFit fit = fit_tables(start, blocks);
         INFO(name);
-        CHECK(error_of(*fit.cluster.fitted, "gemm", "held-out tenth").median < 0.05);
+        CHECK(error_by_method(*fit.cluster.fitted, "gemm", "held-out tenth").median < 0.05);
         std::vector<double> errors;
         for (const CollectiveRow& row : blocks.collectives) {
             const FitCase c = collective_case(row, fit.cluster);

@@ -103,12 +103,6 @@ std::string traced(graphs::RandomSource& random) {
     return text;
 }
 
-std::string text_of_file(const std::string& path) {
-    std::ostringstream text;
-    text << std::ifstream(path, std::ios::binary).rdbuf();
-    return text.str();
-}
-
 std::string calibrated(const TestFolder& folder, const std::vector<std::string>& tables,
                        const std::string& cluster) {
     CalibrationRequest request{.measurements = {},

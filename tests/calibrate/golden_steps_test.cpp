@@ -12,12 +12,6 @@ using namespace stepcast;
 
 namespace {
 
-std::string text_of_file(const std::string& path) {
-    std::ostringstream text;
-    text << std::ifstream(path, std::ios::binary).rdbuf();
-    return text.str();
-}
-
 // Twelve rows of three models, a few percent off, with 0.8 of the products' efficiency and 1.5 of
 // the host's time per layer. One takes twice as long, one is of another device.
 std::vector<StepRow> rows_of_a_trainer(const TestFolder& folder) {

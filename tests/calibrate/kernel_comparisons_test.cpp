@@ -14,7 +14,7 @@ using namespace stepcast;
 
 namespace {
 
-const std::string gemms = "gpu,op,m,n,k,groups,dtype,time_us\n";
+const std::string gemm_header = "gpu,op,m,n,k,groups,dtype,time_us\n";
 
 }  // namespace
 
@@ -23,7 +23,7 @@ const std::string gemms = "gpu,op,m,n,k,groups,dtype,time_us\n";
 TEST_CASE("each row of a table of kernels is predicted by the cluster of its own device") {
     const TestFolder folder;
     const std::string path =
-        folder.write("g.csv", gemms +
+        folder.write("g.csv", gemm_header +
                                   "NVIDIA A100-SXM4-80GB,gemm,4096,4096,4096,1,bf16,600\n"
                                   "NVIDIA A100-SXM4-80GB,gemm,4096,4096,4096,1,fp8,600\n"
                                   "NVIDIA B200,gemm,4096,4096,4096,1,bf16,90\n"
@@ -103,7 +103,8 @@ TEST_CASE("rows under another name of a GPU are not counted twice") {
     own.gpu.aliases = "Abacus 9 PCIe";
     const auto path = folder.write(
         "g.csv",
-        gemms + "Abacus 9,gemm,512,512,512,1,bf16,9\nAbacus 9 PCIe,gemm,512,512,1024,1,bf16,15\n");
+        gemm_header +
+            "Abacus 9,gemm,512,512,512,1,bf16,9\nAbacus 9 PCIe,gemm,512,512,1024,1,bf16,15\n");
     const KernelComparisons found = read_own_kernels(path, own);
     REQUIRE(found.rows.size() == 2);
     CHECK(found.rows[0].device == "Abacus 9");
@@ -115,7 +116,8 @@ TEST_CASE("rows under another name of a GPU are not counted twice") {
 // A fitted row is recognised by its hash, which [fitted] of the cluster keeps.
 TEST_CASE("a kernel that the cluster was fitted on is no evidence") {
     const TestFolder folder;
-    const auto path = folder.write("g.csv", gemms + "A100-SXM4-80GB,gemm,512,512,512,1,bf16,9\n");
+    const auto path =
+        folder.write("g.csv", gemm_header + "A100-SXM4-80GB,gemm,512,512,512,1,bf16,9\n");
     BuildingBlocks blocks;
     Cluster cluster = read_cluster("dgx-a100");
     read_building_blocks(path, cluster.gpu, blocks);
@@ -129,7 +131,7 @@ TEST_CASE("what is no table of kernels is left to others, a broken row is named"
     const TestFolder folder;
     CHECK_FALSE(holds_kernels(folder.path()));
     CHECK_FALSE(holds_kernels(folder.write("c.csv", "model,gpus,step_s\n")));
-    const auto path = folder.write("g.csv", gemms + "A100,gemm,0,512,512,1,bf16,9\n");
+    const auto path = folder.write("g.csv", gemm_header + "A100,gemm,0,512,512,1,bf16,9\n");
     CHECK(complaint([&] { read_kernel_comparisons(path, ""); }, folder.path())
               .starts_with("g.csv:2: m: "));
 }

@@ -29,7 +29,7 @@ constexpr Seconds floor_of_a_call(6e-6);  // a shorter kernel waits for the call
 
 // A GPU of 100 SMs with constants that differ from every prior. `event` and `launch` are the
 // device's, the floor of a call the host's.
-Cluster made_up() {
+Cluster made_up_cluster() {
     Cluster c;
     c.name = "made-up";
     c.source = "made up";
@@ -46,7 +46,7 @@ Cluster made_up() {
 }
 
 Cluster truth() {
-    Cluster c = made_up();
+    Cluster c = made_up_cluster();
     Experiment carrier;
     carrier.cluster = c;
     for (const FitParameter& p : gemm_parameters({}))
@@ -215,7 +215,7 @@ double value(const Cluster& c, const std::string& key) {
     return -1;
 }
 
-const HeldOutError& error_of(const Cluster& c, const std::string& kind) {
+const HeldOutError& held_out_error(const Cluster& c, const std::string& kind) {
     for (const HeldOutError& e : c.fitted->errors)
         if (e.kind == kind && e.method.starts_with("held-out")) return e;
     throw std::logic_error("no held-out error of " + kind);
@@ -238,7 +238,7 @@ TEST_CASE("tables of a script bring back the constants that made them, and its s
           std::pair("memory.csv", memory_table(known, noise)),
           std::pair("launch.csv", launch_table(known))})
         request.measurements.push_back(folder.write(name, text));
-    request.cluster = folder.write("start.toml", write_cluster(made_up()));
+    request.cluster = folder.write("start.toml", write_cluster(made_up_cluster()));
     request.out = folder.path() + "/fitted.toml";
     const std::string said = calibrate_from_measurements(request);
     CHECK_THAT(said, Contains("other kernels"));
@@ -265,8 +265,8 @@ TEST_CASE("tables of a script bring back the constants that made them, and its s
     CHECK(value(fitted, "kernel.attention_width") == 1);
     for (const char* kind : {"memory_pass", "rows", "gemm", "batched_gemm", "attention"}) {
         INFO(kind);
-        CHECK(error_of(fitted, kind).samples > 0);
-        CHECK(error_of(fitted, kind).mape < 0.04);
+        CHECK(held_out_error(fitted, kind).samples > 0);
+        CHECK(held_out_error(fitted, kind).mape < 0.04);
     }
 
     std::vector<Comparison> steps =
@@ -311,11 +311,11 @@ TEST_CASE("copies into another order and backwards of attention are kinds of the
     BuildingBlocks blocks;
     read_building_blocks(
         folder.write("memory.csv", "kind,bytes,time_us\npermute,4096,5\ntranspose,4096,6\n"),
-        made_up().gpu, blocks);
+        made_up_cluster().gpu, blocks);
     read_building_blocks(folder.write("batched.csv",
                                       "batch,m,n,k,dtype,time_us\n24,16,16,64,bf16-flash-causal,"
                                       "7\n24,16,16,64,bf16-flash-causal-backward,8\n"),
-                         made_up().gpu, blocks);
+                         made_up_cluster().gpu, blocks);
     REQUIRE(blocks.kernels.size() == 4);
     CHECK(blocks.kernels[0].kind == "strided");
     CHECK(blocks.kernels[0].op ==
@@ -345,7 +345,7 @@ TEST_CASE("tables of a script are refused with the line of what is wrong") {
         return complaint(
             [&] {
                 BuildingBlocks blocks;
-                read_building_blocks(folder.write(name, text), made_up().gpu, blocks);
+                read_building_blocks(folder.write(name, text), made_up_cluster().gpu, blocks);
             },
             folder.path());
     };

@@ -10,7 +10,7 @@
 using namespace stepcast;
 
 namespace {
-Experiment read(const std::string& name, const std::vector<std::string>& sets = {}) {
+Experiment read_preset(const std::string& name, const std::vector<std::string>& sets = {}) {
     std::vector<Override> overrides;
     for (const auto& set : sets) overrides.push_back(parse_override(set));
     return read_experiment(name, overrides);
@@ -22,7 +22,7 @@ const std::string routing_of_8 =
 
 TEST_CASE("a preset experiment holds its workload preset, its cluster preset and its own keys") {
     const TestHome home;
-    const auto e = read("moe_layer_mix_moe");
+    const auto e = read_preset("moe_layer_mix_moe");
     CHECK(e.name == "moe_layer_mix_moe");
     CHECK(e.workload.name == "moe_layer");
     CHECK(e.workload.hidden == 1024);
@@ -48,15 +48,15 @@ TEST_CASE("an experiment's files are its own and those that it names") {
 TEST_CASE("nameplate, fit, experiment and command line are laid over each other in this order") {
     const TestHome home;
     const TestFolder folder;
-    CHECK(read("moe_layer_mix_moe").cluster.kernel.launch == Seconds(4e-6));
+    CHECK(read_preset("moe_layer_mix_moe").cluster.kernel.launch == Seconds(4e-6));
     const auto path = folder.write(
         "e.toml",
         "[workload]\npreset = \"moe_layer\"\nhidden = 2048\n[parallelism]\ndp = 4\nep = 4\n"
         "[cluster]\npreset = \"four\"\nkernel.launch = \"5 us\"\n");
-    CHECK(read(path).cluster.kernel.launch == Seconds(5e-6));
-    CHECK(read(path).workload.hidden == 2048);
-    const auto set = read(path, {"cluster.kernel.launch=6 us", "workload.hidden=512",
-                                 "cluster.kernel.launch=\"7 us\""});
+    CHECK(read_preset(path).cluster.kernel.launch == Seconds(5e-6));
+    CHECK(read_preset(path).workload.hidden == 2048);
+    const auto set = read_preset(path, {"cluster.kernel.launch=6 us", "workload.hidden=512",
+                                        "cluster.kernel.launch=\"7 us\""});
     CHECK(set.cluster.kernel.launch == Seconds(7e-6));
     CHECK(set.workload.hidden == 512);
 }
@@ -70,9 +70,9 @@ TEST_CASE("a preset on the command line replaces the file's and stays below the 
         folder.write("e.toml",
                      "[workload]\npreset = \"wide.toml\"\nffn = 64\n[parallelism]\ndp = 4\nep = 4\n"
                      "[cluster]\npreset = \"four\"\n");
-    CHECK(read(path).workload.hidden == 4096);
-    CHECK(read(path).workload.name == "wide");
-    const auto e = read(path, {"workload.preset=moe_layer", "workload.seq=128"});
+    CHECK(read_preset(path).workload.hidden == 4096);
+    CHECK(read_preset(path).workload.name == "wide");
+    const auto e = read_preset(path, {"workload.preset=moe_layer", "workload.seq=128"});
     CHECK(e.workload.hidden == 1024);
     CHECK(e.workload.ffn == 64);
     CHECK(e.workload.seq == 128);
@@ -82,18 +82,19 @@ TEST_CASE("a routing file brings its kind and its number of experts") {
     const TestHome home;
     const TestFolder folder;
     const auto file = folder.write("r.csv", routing_of_8);
-    const auto e = read("moe_layer_mix_moe", {"routing.file=" + file});
+    const auto e = read_preset("moe_layer_mix_moe", {"routing.file=" + file});
     CHECK(e.routing.kind == RoutingSpec::Kind::file);
     CHECK(e.workload.moe.experts == 8);
-    CHECK(read("moe_layer_mix_moe", {"routing.file=" + file, "routing.kind=uniform"})
+    CHECK(read_preset("moe_layer_mix_moe", {"routing.file=" + file, "routing.kind=uniform"})
               .workload.moe.experts == 64);
     CHECK(complaint(
               [&] {
-                  read("moe_layer_mix_moe", {"routing.file=" + file, "workload.moe.experts=16"});
+                  read_preset("moe_layer_mix_moe",
+                              {"routing.file=" + file, "workload.moe.experts=16"});
               },
               folder.path()) ==
           "--set workload.moe.experts=16: 16, but routing file r.csv has 8 experts");
-    CHECK(read("moe_layer_mix_moe", {"routing.file=" + file, "workload.moe.experts=8"})
+    CHECK(read_preset("moe_layer_mix_moe", {"routing.file=" + file, "workload.moe.experts=8"})
               .workload.moe.experts == 8);
 }
 
@@ -103,9 +104,10 @@ TEST_CASE("a routing file of other ranks is refused") {
     folder.write("r.csv",
                  "# stepcast routing 1, block_totals, ranks 2, experts "
                  "8\nrank,blocks,remote_blocks\n0,9,1\n1,8,2\n");
-    CHECK(complaint(
-              [&] { read("moe_layer_mix_moe", {"routing.file=" + folder.path() + "/r.csv"}); },
-              folder.path()) == "--set routing.file=r.csv: r.csv has 2 ranks, but cluster has 4");
+    CHECK(
+        complaint(
+            [&] { read_preset("moe_layer_mix_moe", {"routing.file=" + folder.path() + "/r.csv"}); },
+            folder.path()) == "--set routing.file=r.csv: r.csv has 2 ranks, but cluster has 4");
 }
 
 TEST_CASE("a relative routing file lies beside the experiment that names it") {
@@ -116,13 +118,13 @@ TEST_CASE("a relative routing file lies beside the experiment that names it") {
         "e.toml",
         "[workload]\npreset = \"moe_layer\"\n[parallelism]\ndp = 4\nep = 4\n"
         "[cluster]\npreset = \"four\"\n[routing]\nkind = \"file\"\nfile = \"r.csv\"\n");
-    CHECK(read(path).routing.file == folder.path() + "/r.csv");
-    CHECK(read(path).workload.moe.experts == 8);
+    CHECK(read_preset(path).routing.file == folder.path() + "/r.csv");
+    CHECK(read_preset(path).workload.moe.experts == 8);
 }
 
 TEST_CASE("every key is documented once, read and written") {
     const TestHome home;
-    auto e = read("moe_layer_mix_moe");
+    auto e = read_preset("moe_layer_mix_moe");
     std::vector<std::string> seen;
     for (const auto& doc : key_docs()) {
         INFO(doc.key);
@@ -140,7 +142,7 @@ TEST_CASE("every key is documented once, read and written") {
 
 TEST_CASE("one key of a value already read can be set and asked for") {
     const TestHome home;
-    auto e = read("moe_layer_alltoall");
+    auto e = read_preset("moe_layer_alltoall");
     set_key(e, {"cluster.link.intra.bandwidth", "900 GB/s"});
     CHECK(e.cluster.intra.bandwidth == BytesPerSecond(900e9));
     CHECK(get_key(e, "cluster.link.intra.bandwidth") == "900 GB/s");
@@ -169,7 +171,7 @@ TEST_CASE("one key of a value already read can be set and asked for") {
 TEST_CASE("a mistaken override is quoted whole") {
     const TestHome home;
     const auto told = [](const std::string& set) {
-        return complaint([&] { read("moe_layer_mix_moe", {set}); });
+        return complaint([&] { read_preset("moe_layer_mix_moe", {set}); });
     };
     CHECK(told("parallelism.ep") ==
           "--set parallelism.ep: expected KEY=VALUE, for example parallelism.ep=8");
@@ -298,7 +300,7 @@ TEST_CASE("whether the embedding is tied is the model's word before the framewor
                                 said);
     };
     const auto run = [&](const std::string& workload, const std::string& set) {
-        return read(
+        return read_preset(
             folder.write("run.toml",
                          "[workload]\npreset = \"" + workload +
                              "\"\n[parallelism]\ndp = 8\nmicro_batch = 1\nglobal_batch = 8\n"),

@@ -25,7 +25,7 @@ const std::string run_13b =
     "1\nglobal_batch = 128\n"
     "[cluster]\npreset = \"dgx-h100\"\nnodes = 2\n";
 
-Experiment read(const std::string& text, std::vector<Override> overrides = {}) {
+Experiment read_ruled(const std::string& text, std::vector<Override> overrides = {}) {
     const TestFolder folder;
     return read_experiment(folder.write("run.toml", text), overrides);
 }
@@ -45,7 +45,7 @@ TEST_CASE("every shipped framework reads, says what it is and is written as it w
 // An untuned loop, by default.toml: fp32 gradients, exchanged after the last backward in one
 // bucket, eager passes.
 TEST_CASE("an experiment without a framework has the default one") {
-    const Experiment e = read(run_13b);
+    const Experiment e = read_ruled(run_13b);
     CHECK(e.framework.name == "default");
     CHECK(e.runtime.attention == AttentionKind::flash);
     CHECK(gradient_type(e) == Dtype::fp32);
@@ -55,12 +55,12 @@ TEST_CASE("an experiment without a framework has the default one") {
 }
 
 TEST_CASE("a framework may be others, which have to be known") {
-    CHECK(read(run_13b).framework.may_be ==
+    CHECK(read_ruled(run_13b).framework.may_be ==
           std::vector<std::string>{"eager", "nanotron", "deepspeed-transformers",
                                    "megatron-lm-untuned", "megatron-bridge", "fsdp"});
-    CHECK(read(run_13b, {{"framework.may_be", "[\"fsdp\"]"}}).framework.may_be ==
+    CHECK(read_ruled(run_13b, {{"framework.may_be", "[\"fsdp\"]"}}).framework.may_be ==
           std::vector<std::string>{"fsdp"});
-    CHECK_THROWS_WITH(read(run_13b, {{"framework.may_be", "[\"fsdp\", \"fsp\"]"}}),
+    CHECK_THROWS_WITH(read_ruled(run_13b, {{"framework.may_be", "[\"fsdp\", \"fsp\"]"}}),
                       Catch::Contains("\"fsp\" is no preset framework"));
 }
 
@@ -68,24 +68,24 @@ TEST_CASE("a framework may be others, which have to be known") {
 // collectives of tensor parallelism overlap GEMMs, as the sequence is split too.
 TEST_CASE("keys that an experiment states stay as its framework finds them") {
     const std::string recipe = run_13b + "[framework]\npreset = \"nemo-2\"\n";
-    const Experiment e = read(recipe);
+    const Experiment e = read_ruled(recipe);
     CHECK(gradient_type(e) == Dtype::bf16);
     CHECK(bucket_bytes(e) == Bytes(80e6));
     CHECK(overlaps_tensor(e));
-    CHECK_FALSE(overlaps_tensor(read(recipe, {{"parallelism.sequence_parallel", "false"}})));
-    const Experiment stated =
-        read(recipe, {{"parallelism.gradient_dtype", "fp32"}, {"parallelism.overlap", "false"}});
+    CHECK_FALSE(overlaps_tensor(read_ruled(recipe, {{"parallelism.sequence_parallel", "false"}})));
+    const Experiment stated = read_ruled(
+        recipe, {{"parallelism.gradient_dtype", "fp32"}, {"parallelism.overlap", "false"}});
     CHECK(gradient_type(stated) == Dtype::fp32);
     CHECK(bucket_bytes(stated) == Bytes(160e6));
     CHECK_FALSE(overlaps_gradients(stated));
-    const Experiment plain = read(run_13b + "[framework]\npreset = \"native\"\n");
+    const Experiment plain = read_ruled(run_13b + "[framework]\npreset = \"native\"\n");
     CHECK(gradient_type(plain) == Dtype::fp32);
     CHECK(bucket_bytes(plain) == Bytes(25e6));
     CHECK_FALSE(overlaps_tensor(plain));
 }
 
 TEST_CASE("naming another framework gives back what the one before had replaced") {
-    const Experiment first = read(run_13b, {{"framework.preset", "megatron-lm-2021"}});
+    const Experiment first = read_ruled(run_13b, {{"framework.preset", "megatron-lm-2021"}});
     CHECK(first.runtime.attention == AttentionKind::plain);
     CHECK(first.workload.dropout == 0.1);
     CHECK_FALSE(overlaps_gradients(first));
@@ -93,7 +93,7 @@ TEST_CASE("naming another framework gives back what the one before had replaced"
     set_key(second, {"framework.preset", "native"});
     CHECK(second.workload.dropout == 0);
     CHECK(overlaps_gradients(second));
-    CHECK(second == read(run_13b, {{"framework.preset", "native"}}));
+    CHECK(second == read_ruled(run_13b, {{"framework.preset", "native"}}));
     set_key(second, {"framework.preset", "megatron-lm-2021"});
     CHECK(second == first);
 }
@@ -101,32 +101,33 @@ TEST_CASE("naming another framework gives back what the one before had replaced"
 // deepspeed-2021 states 0.12. Below ZeRO 3 the machine's own rate stays, and it returns when
 // another framework is named.
 TEST_CASE("a framework's rate of sharded exchanges is that of ZeRO 3 between nodes alone") {
-    const double usual = read(run_13b).cluster.inter.training;
-    CHECK(read(run_13b, {{"framework.preset", "deepspeed-2021"}}).cluster.inter.training == usual);
+    const double usual = read_ruled(run_13b).cluster.inter.training;
+    CHECK(read_ruled(run_13b, {{"framework.preset", "deepspeed-2021"}}).cluster.inter.training ==
+          usual);
     const std::vector<Override> sharded{
         {"parallelism.tp", "1"},   {"parallelism.pp", "1"},
         {"parallelism.dp", "16"},  {"parallelism.sequence_parallel", "false"},
         {"parallelism.zero", "3"}, {"framework.preset", "deepspeed-2021"}};
-    Experiment e = read(run_13b, sharded);
+    Experiment e = read_ruled(run_13b, sharded);
     CHECK(e.cluster.inter.training == 0.12);
     set_key(e, {"framework.preset", "native"});
     CHECK(e.cluster.inter.training == usual);
     std::vector<Override> of_links = sharded;  // 0: the machine's own
     of_links.push_back({"framework.shard_rate", "0"});
-    CHECK(read(run_13b, of_links).cluster.inter.training == usual);
+    CHECK(read_ruled(run_13b, of_links).cluster.inter.training == usual);
     std::vector<Override> stated = sharded;
     stated.push_back({"cluster.link.inter.training", "0.74"});
-    CHECK(read(run_13b, stated).cluster.inter.training == 0.74);
+    CHECK(read_ruled(run_13b, stated).cluster.inter.training == 0.74);
 }
 
 TEST_CASE(
     "costs of a framework's own code replace the cluster's, and those that it does not state "
     "stay") {
     const Experiment e =
-        read(run_13b + "[framework]\npreset = \"nemo\"\nhost.layer = \"1.5 ms\"\n");
+        read_ruled(run_13b + "[framework]\npreset = \"nemo\"\nhost.layer = \"1.5 ms\"\n");
     CHECK(e.cluster.host.layer == Seconds(1.5e-3));
     CHECK(e.cluster.host.expert_layer == read_cluster("dgx-h100").host.expert_layer);
-    CHECK(read(run_13b, {{"framework.host.layer", "2 ms"}, {"cluster.host.layer", "3 ms"}})
+    CHECK(read_ruled(run_13b, {{"framework.host.layer", "2 ms"}, {"cluster.host.layer", "3 ms"}})
               .cluster.host.layer == Seconds(3e-3));
     Experiment other = e;
     set_key(other, {"cluster.preset", "dgx-a100"});
@@ -137,7 +138,7 @@ TEST_CASE(
 
 // Fused products exist only for narrow types, on devices that multiply fp4.
 TEST_CASE("a framework's fused experts are one by one where no such kernel runs") {
-    Experiment e = read(
+    Experiment e = read_ruled(
         run_13b, {{"framework.preset", "megatron-bridge-26.06"}, {"workload.moe.experts", "8"}});
     const auto on = [&](const std::string& cluster, const std::string& dtype) {
         set_key(e, {"cluster.preset", cluster});
@@ -147,20 +148,20 @@ TEST_CASE("a framework's fused experts are one by one where no such kernel runs"
     CHECK(on("dgx-h100", "fp8") == ExpertProducts::each);
     CHECK(on("b200-x8", "bf16") == ExpertProducts::each);
     CHECK(on("b200-x8", "fp8") == ExpertProducts::fused);
-    CHECK(read(run_13b, {{"framework.preset", "nemo"}, {"workload.moe.experts", "8"}})
+    CHECK(read_ruled(run_13b, {{"framework.preset", "nemo"}, {"workload.moe.experts", "8"}})
               .runtime.experts.products == ExpertProducts::grouped);
 }
 
 TEST_CASE("each cost of a framework's own code takes the place of the cluster's of that name") {
     for (const std::string key :
          {"call", "layer", "expert_layer", "micro_batch", "exchange", "exchange_setup", "update"})
-        CHECK(get_key(read(run_13b, {{"framework.host." + key, "7 ms"}}), "cluster.host." + key) ==
-              "7 ms");
-    const Experiment graphs = read(run_13b, {{"framework.expert_graphs", "true"},
-                                             {"workload.moe.experts", "8"},
-                                             {"cluster.preset", "b200-x8"},
-                                             {"cluster.nodes", "2"},
-                                             {"framework.host.expert_layer", "7 ms"}});
+        CHECK(get_key(read_ruled(run_13b, {{"framework.host." + key, "7 ms"}}),
+                      "cluster.host." + key) == "7 ms");
+    const Experiment graphs = read_ruled(run_13b, {{"framework.expert_graphs", "true"},
+                                                   {"workload.moe.experts", "8"},
+                                                   {"cluster.preset", "b200-x8"},
+                                                   {"cluster.nodes", "2"},
+                                                   {"framework.host.expert_layer", "7 ms"}});
     CHECK(graphs.cluster.host.expert_layer == Seconds(0));  // they run as graphs
 }
 
@@ -173,11 +174,11 @@ TEST_CASE("the cost of a module's hooks takes the place of the cluster's under Z
                                      {"parallelism.pp", "1"},
                                      {"parallelism.sequence_parallel", "false"},
                                      {"parallelism.zero", "2"}};
-        CHECK(get_key(read(run_13b, hooked), "cluster.host." + key) == "500 us");
+        CHECK(get_key(read_ruled(run_13b, hooked), "cluster.host." + key) == "500 us");
         hooked.back().value = "3";
-        CHECK(get_key(read(run_13b, hooked), "cluster.host." + key) == "7 ms");
+        CHECK(get_key(read_ruled(run_13b, hooked), "cluster.host." + key) == "7 ms");
         // default asks for the device and for the products' type
-        CHECK(condition_keys(read(run_13b, hooked).framework) ==
+        CHECK(condition_keys(read_ruled(run_13b, hooked).framework) ==
               std::vector<std::string_view>{"workload.dtype", "cluster.gpu.name",
                                             "parallelism.zero"});
     }
@@ -194,7 +195,7 @@ TEST_CASE("what a framework does with experts holds where they are split") {
                                   {"parallelism.tp", "2"},
                                   {"parallelism.ep", "4"}};
         all.insert(all.end(), more.begin(), more.end());
-        return read(run_13b, all);
+        return read_ruled(run_13b, all);
     };
     CHECK(sends_once(e({})));
     CHECK_FALSE(sends_once(e({{"parallelism.ep", "1"}})));
@@ -211,26 +212,27 @@ TEST_CASE("what a framework does with experts holds where they are split") {
 // besides what is fused.
 TEST_CASE("experts that run one by one are tensors that the optimizer goes over") {
     const auto groups = [](const std::string& framework, const std::string& ep) {
-        const Experiment e = read(run_13b, {{"framework.preset", framework},
-                                            {"workload.moe.experts", "8"},
-                                            {"workload.moe.top_k", "2"},
-                                            {"parallelism.ep", ep}});
+        const Experiment e = read_ruled(run_13b, {{"framework.preset", framework},
+                                                  {"workload.moe.experts", "8"},
+                                                  {"workload.moe.top_k", "2"},
+                                                  {"parallelism.ep", ep}});
         return std::pair{optimizer_groups(e), e.runtime.optimizer.calls};
     };
     CHECK(groups("megatron-lm-profiled", "2") == std::pair{161, 12});
     CHECK(groups("megatron-lm-profiled", "1") == std::pair{321, 12});
     CHECK(groups("megatron-lm", "2") == std::pair{1, OptimizerKernels{}.calls});
-    CHECK(optimizer_groups(read(run_13b, {{"framework.preset", "megatron-lm-profiled"}})) == 1);
-    CHECK(
-        read(run_13b, {{"framework.preset", "megatron-lm-profiled"}}).runtime.optimizer.reads_loss);
+    CHECK(optimizer_groups(read_ruled(run_13b, {{"framework.preset", "megatron-lm-profiled"}})) ==
+          1);
+    CHECK(read_ruled(run_13b, {{"framework.preset", "megatron-lm-profiled"}})
+              .runtime.optimizer.reads_loss);
     const auto split = [](const std::string& framework, const std::string& pp,
                           const std::string& dp) {
-        return read(run_13b, {{"framework.preset", framework},
-                              {"workload.moe.experts", "8"},
-                              {"workload.moe.top_k", "2"},
-                              {"workload.moe.ffn", "1408"},
-                              {"parallelism.pp", pp},
-                              {"parallelism.dp", dp}});
+        return read_ruled(run_13b, {{"framework.preset", framework},
+                                    {"workload.moe.experts", "8"},
+                                    {"workload.moe.top_k", "2"},
+                                    {"workload.moe.ffn", "1408"},
+                                    {"parallelism.pp", pp},
+                                    {"parallelism.dp", dp}});
     };
     CHECK(splits_experts(split("megatron-lm-profiled", "2", "2")));
     CHECK_FALSE(splits_experts(split("megatron-lm", "2", "2")));
@@ -310,9 +312,9 @@ TEST_CASE("gradients of the training type are of its 16 bits") {
 // V100 has no bf16, so that mixed precision there is fp16 by a list of operators.
 TEST_CASE("an unnamed script on V100 casts operator by operator") {
     const auto casts = [](const char* cluster, const char* framework) {
-        return read(run_13b, {{"cluster.preset", cluster},
-                              {"workload.dtype", "fp16"},
-                              {"framework.preset", framework}})
+        return read_ruled(run_13b, {{"cluster.preset", cluster},
+                                    {"workload.dtype", "fp16"},
+                                    {"framework.preset", framework}})
             .runtime.autocast;
     };
     CHECK(casts("dgx-v100", "default"));
@@ -326,12 +328,12 @@ TEST_CASE("an unnamed script on V100 casts operator by operator") {
 // DeepSpeed states a size of its own, which its base's condition does not change.
 TEST_CASE("loops around FSDP send their gradients in DDP's buckets where nothing is sharded") {
     const auto bucket = [](const char* framework, const char* zero) {
-        return read(run_13b, {{"parallelism.tp", "1"},
-                              {"parallelism.pp", "1"},
-                              {"parallelism.dp", "16"},
-                              {"parallelism.sequence_parallel", "false"},
-                              {"parallelism.zero", zero},
-                              {"framework.preset", framework}})
+        return read_ruled(run_13b, {{"parallelism.tp", "1"},
+                                    {"parallelism.pp", "1"},
+                                    {"parallelism.dp", "16"},
+                                    {"parallelism.sequence_parallel", "false"},
+                                    {"parallelism.zero", zero},
+                                    {"framework.preset", framework}})
             .runtime.gradients.bucket;
     };
     CHECK(bucket("torchtitan-eager", "0") == BucketSize::of_weights(6.5536e6));

@@ -10,7 +10,7 @@
 #include "tests/reports/samples.h"
 
 using namespace stepcast;
-using Json = nlohmann::json;
+using TraceJson = nlohmann::json;
 
 namespace {
 
@@ -31,28 +31,28 @@ Trace two_rank_trace() {
     return trace;
 }
 
-std::vector<Json> events_of(const Json& trace, const std::string& kind) {
-    std::vector<Json> events;
-    for (const Json& event : trace["traceEvents"])
+std::vector<TraceJson> events_of(const TraceJson& trace, const std::string& kind) {
+    std::vector<TraceJson> events;
+    for (const TraceJson& event : trace["traceEvents"])
         if (event["ph"] == kind) events.push_back(event);
     return events;
 }
 
-Json written(const Trace& trace, const std::vector<MemoryPoint>& memory = {}) {
+TraceJson written(const Trace& trace, const std::vector<MemoryPoint>& memory = {}) {
     const std::string path = samples::temporary_folder("trace") + "/step.json";
     write_chrome_trace(two_rank_graph(), trace, path,
                        {.notes = {{"draw", "3 of \"5\""}}, .memory = memory});
-    return Json::parse(samples::file_text(path));
+    return TraceJson::parse(samples::file_text(path));
 }
 
 }  // namespace
 
 TEST_CASE(
     "A trace has a process per rank, a named track per used lane and a span per task and place") {
-    const Json trace = written(two_rank_trace());
-    CHECK(trace["otherData"] == Json{{"origin", "simulated"}, {"draw", "3 of \"5\""}});
+    const TraceJson trace = written(two_rank_trace());
+    CHECK(trace["otherData"] == TraceJson{{"origin", "simulated"}, {"draw", "3 of \"5\""}});
     std::vector<std::string> processes, tracks;
-    for (const Json& event : events_of(trace, "M")) {
+    for (const TraceJson& event : events_of(trace, "M")) {
         if (event["name"] == "process_name") processes.push_back(event["args"]["name"]);
         if (event["name"] == "thread_name")
             tracks.push_back(std::to_string(event["pid"].get<int>()) + " " +
@@ -66,24 +66,24 @@ TEST_CASE(
     CHECK(spans[0]["cat"] == "gemm");
     CHECK(spans[0]["ts"] == 0.0);
     CHECK(spans[0]["dur"] == 2.0);
-    CHECK(spans[0]["args"] == Json{{"task", 0},
-                                   {"phase", "forward"},
-                                   {"m", 64},
-                                   {"n", 32},
-                                   {"k", 16},
-                                   {"batch", 1},
-                                   {"dtype", "fp16"}});
+    CHECK(spans[0]["args"] == TraceJson{{"task", 0},
+                                        {"phase", "forward"},
+                                        {"m", 64},
+                                        {"n", 32},
+                                        {"k", 16},
+                                        {"batch", 1},
+                                        {"dtype", "fp16"}});
     CHECK(spans[2]["pid"] == 1);
     CHECK(spans[2]["ts"] == 2.0);
     CHECK(spans[2]["dur"] == 3.0);
-    CHECK(spans[2]["args"] == Json{{"task", 1}, {"phase", "gradient_sync"}, {"bytes", 4096}});
+    CHECK(spans[2]["args"] == TraceJson{{"task", 1}, {"phase", "gradient_sync"}, {"bytes", 4096}});
     CHECK(events_of(trace, "s").empty());  // arrows are those of sends
 }
 
 TEST_CASE("An executed trace looks like a simulated one but for its origin") {
     Trace executed = two_rank_trace();
     executed.origin = Trace::Origin::executed;
-    Json a = written(two_rank_trace()), b = written(executed);
+    TraceJson a = written(two_rank_trace()), b = written(executed);
     CHECK(b["otherData"]["origin"] == "executed");
     CHECK(a["traceEvents"] == b["traceEvents"]);
 }
@@ -119,7 +119,7 @@ TEST_CASE("Every kind of op writes sizes that parse") {
     }
     const std::string path = samples::temporary_folder("ops") + "/ops.json";
     write_chrome_trace(graph, trace, path);
-    const auto spans = events_of(Json::parse(samples::file_text(path)), "X");
+    const auto spans = events_of(TraceJson::parse(samples::file_text(path)), "X");
     REQUIRE(spans.size() == ops.size());
     CHECK(spans[1]["args"]["rows"] == 7);
     CHECK(spans[7]["args"]["bytes"] == 5);  // 2 + 3: what crosses a link
@@ -129,7 +129,7 @@ TEST_CASE("Every kind of op writes sizes that parse") {
 TEST_CASE("An empty trace is a whole file") {
     const std::string path = samples::temporary_folder("empty") + "/empty.json";
     write_chrome_trace(TaskGraph(1), Trace{}, path);
-    CHECK(events_of(Json::parse(samples::file_text(path)), "X").empty());
+    CHECK(events_of(TraceJson::parse(samples::file_text(path)), "X").empty());
 }
 
 TEST_CASE("A trace that cannot be written is said and leaves nothing behind") {
@@ -172,7 +172,7 @@ TEST_CASE("labels, arrows between ranks and traced work stand in the same file")
         {{1000, Seconds(0), Bytes(5)}}};
     const std::string path = samples::temporary_folder("both") + "/both.json";
     write_chrome_trace(graph, trace, path, extras);
-    const Json json = Json::parse(samples::file_text(path));
+    const TraceJson json = TraceJson::parse(samples::file_text(path));
     const auto spans = events_of(json, "X");
     REQUIRE(spans.size() == 4);
     CHECK(spans[0]["args"]["micro_batch"] == 0);
@@ -181,7 +181,7 @@ TEST_CASE("labels, arrows between ranks and traced work stand in the same file")
     CHECK_FALSE(spans[1]["args"].contains("micro_batch"));
     CHECK(spans[3]["pid"] == 1000);
     CHECK(spans[3]["name"] == "nvjet \"x\"");
-    CHECK(spans[3]["args"] == Json{{"phase", "forward"}, {"micro_batch", 0}, {"layer", 1}});
+    CHECK(spans[3]["args"] == TraceJson{{"phase", "forward"}, {"micro_batch", 0}, {"layer", 1}});
     const auto from = events_of(json, "s"), to = events_of(json, "f");
     REQUIRE((from.size() == 1 && to.size() == 1));
     CHECK(from[0]["pid"] == 0);
@@ -192,7 +192,7 @@ TEST_CASE("labels, arrows between ranks and traced work stand in the same file")
     CHECK(events_of(json, "C")[0]["args"]["bytes"] == 5);
     // Tracks in the order of their numbers: ranks, their lanes, and what was traced beneath.
     std::vector<std::string> tracks;
-    for (const Json& event : events_of(json, "M"))
+    for (const TraceJson& event : events_of(json, "M"))
         tracks.push_back(
             event["name"].get<std::string>() + " " + std::to_string(event["pid"].get<int>()) +
             (event.contains("tid") ? ":" + std::to_string(event["tid"].get<int>()) : "") + " " +

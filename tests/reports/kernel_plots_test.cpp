@@ -55,7 +55,7 @@ std::map<std::string, std::string> scripts_of(const KernelComparisons& kernels) 
     return scripts;
 }
 
-KernelComparisons sample() {
+KernelComparisons sample_kernels() {
     KernelComparisons all;
     all.rows = {kernel("gemm", "NVIDIA A", 64, 48, Evidence::fitted),
                 kernel("gemm", "NVIDIA A", 16, 20, Evidence::seen),
@@ -83,7 +83,7 @@ KernelComparisons sample() {
 // which is the picture's height. Errors of 25, 25, 0, 10, 100, 50 and 5 %: the median 25, the
 // mean 30.71, the bias (-25 + 25 + 10 + 100 + 50 + 5) / 7 = 23.57.
 TEST_CASE("errors of kernels stand along their time, those of the fit hollow") {
-    const std::string script = scripts_of(sample()).at("kernel_error.png");
+    const std::string script = scripts_of(sample_kernels()).at("kernel_error.png");
     // gemm, after all_reduce, dispatch, flash
     CHECK_THAT(script, Contains("$fitted3 << e\n64 0.75\ne\n$other3 << e\n16 1.25\ne\n"));
     CHECK_THAT(script, Contains("$fitted0 << e\ne\n$other0 << e\n32 2\n16 1.5\ne\n"));
@@ -95,7 +95,7 @@ TEST_CASE("errors of kernels stand along their time, those of the fit hollow") {
                Contains("set yrange [0.5:2]") && Contains("pt 6 ps 0.5 lw 0.6 lc '#CC79A7'"));
     CHECK(number_after(script, "set xrange [") == Approx(16 / 1.3));
     CHECK_THAT(script, Contains(":650]\n"));  // 500 us x 1.3
-    KernelComparisons wide = sample();
+    KernelComparisons wide = sample_kernels();
     wide.rows[0].predicted = Seconds(640e-6);
     wide.rows[1].predicted = Seconds(2e-6);
     wide.rows[0].cluster = "own";
@@ -122,7 +122,7 @@ TEST_CASE("of more kinds than colours the largest are shown") {
 // 8 MFLOP at 1 TFLOP/s take 8 us, 2 kB at 1 GB/s 2 us and 16 kB 16: intensities 4 and 0.5. Of the
 // peak 8/64, 8/16 and 8/128.
 TEST_CASE("a roofline has the share of the peak along the intensity over the ridge") {
-    const std::string script = scripts_of(sample()).at("roofline.png");
+    const std::string script = scripts_of(sample_kernels()).at("roofline.png");
     CHECK_THAT(script, Contains("$roof0 << e\n4 0.0625\ne\n$roof1 << e\n4 0.125\n0.5 0.5\ne\n"));
     CHECK_THAT(script, Contains("Intel B, mla bf16: 1 rows") &&
                            Contains("NVIDIA A, gemm bf16: 2 rows") &&
@@ -131,11 +131,11 @@ TEST_CASE("a roofline has the share of the peak along the intensity over the rid
     // 4 x 1.3; the roof and 30 % more, as no point is above
     CHECK_THAT(script, Contains(":5.2]\n") && Contains(":1.3]\n"));
     CHECK(number_after(script, "set yrange [") == Approx(0.0625 / 1.3));
-    KernelComparisons above = sample();
+    KernelComparisons above = sample_kernels();
     above.rows[1].measured = Seconds(4e-6);
     CHECK_THAT(scripts_of(above).at("roofline.png"), Contains(":2.6]\n"));
     for (int without : {0, 1, 2}) {
-        KernelComparisons none = sample();
+        KernelComparisons none = sample_kernels();
         for (KernelComparison& k : none.rows) {
             if (without == 0) k.work = Flops(0);
             if (without == 1) k.bytes = Bytes(0);
@@ -148,7 +148,7 @@ TEST_CASE("a roofline has the share of the peak along the intensity over the rid
 // Bus bandwidth 1.5 x 1024 B in 16 us is 0.096 GB/s, predicted 0.064; 1.5 x 4096 in 32 us 0.192,
 // predicted 0.096.
 TEST_CASE("collectives of a device have their bus bandwidth along the payload") {
-    const std::string script = scripts_of(sample()).at("bus_bandwidth_NVIDIA_A.png");
+    const std::string script = scripts_of(sample_kernels()).at("bus_bandwidth_NVIDIA_A.png");
     CHECK_THAT(script, Contains("$bus0 << e\n1024 0.096 0.064\n4096 0.192 0.096\ne\n$bus1 << "
                                 "e\n2048 0.0512 0.0487619\ne\n"));
     CHECK_THAT(script, Contains("all_reduce, 4 ranks: median error 75.0 %") &&
@@ -165,7 +165,7 @@ TEST_CASE("collectives of a device have their bus bandwidth along the payload") 
 // What a reader tells apart, by the alphabet: GEMM, MLA, attention, collectives, exchanges of
 // experts.
 TEST_CASE("times are measured against predicted, by class") {
-    const auto scripts = scripts_of(sample());
+    const auto scripts = scripts_of(sample_kernels());
     const std::string& script = scripts.at("kernel_times.png");
     CHECK_THAT(
         script,
@@ -177,7 +177,7 @@ TEST_CASE("times are measured against predicted, by class") {
     CHECK(number_after(script, "set xrange [") == Approx(16 / 1.3));
     CHECK(number_after(script, "set yrange [") == Approx(16 / 1.3));
     CHECK(number_after(script, "set yrange [12.307692307692307:") == Approx(550 * 1.3));
-    KernelComparisons others = sample();
+    KernelComparisons others = sample_kernels();
     others.rows = {kernel("combine_low_latency", "A", 1, 1), kernel("moe_layer", "A", 1, 1),
                    kernel("cast_fp8", "A", 1, 1)};
     CHECK_THAT(scripts_of(others).at("kernel_times.png"),
@@ -219,7 +219,7 @@ TEST_CASE("errors of kernels are summed up by kind and by size") {
     CHECK(rows("all") == 10);
     CHECK_THAT(text, Contains("\ngemm bf16 on A ") && Contains("\nall_reduce on NVIDIA A "));
     // Two rows have an interval, and one of them is inside: 500 is below 510.
-    const std::string table = kernel_table(sample());
+    const std::string table = kernel_table(sample_kernels());
     CHECK_THAT(table, Contains("\nall" + std::string(28, ' ') +
                                "       7    25.0 %    30.7 %   +23.6 %   +100.0 %    50.0 %\n"));
     CHECK_THAT(
@@ -262,7 +262,7 @@ TEST_CASE("a kernel at the bound of two classes is of the longer") {
 
 TEST_CASE("a comparison's folder has the tables and pictures of its kernels") {
     const std::string folder = samples::folder_of_scripts("kernels", [&](const std::string& to) {
-        write_comparison(to, {"k.csv"}, {}, sample(), {"stepcast 1"});
+        write_comparison(to, {"k.csv"}, {}, sample_kernels(), {"stepcast 1"});
     });
     const std::string csv = samples::file_text(folder + "/kernels.csv");
     CHECK_THAT(
@@ -284,7 +284,7 @@ TEST_CASE("a comparison's folder has the tables and pictures of its kernels") {
                Contains("<strong>30.7 %</strong> <span>mean error of 7 kernels and collectives, "
                         "median 25.0 %</span>"));
     CHECK_THROWS_AS(samples::file_text(folder + "/summary.md"), std::runtime_error);  // of steps
-    const auto j = nlohmann::json::parse(to_json(CompareSummary{}, {}, sample()));
+    const auto j = nlohmann::json::parse(to_json(CompareSummary{}, {}, sample_kernels()));
     CHECK(j["kernels"].size() == 5);
     CHECK(j["kernels"][0]["rows"] == 2);
     CHECK(j["kernels_by_evidence"]["fitted"]["bias"] == Approx(-0.25));

@@ -31,7 +31,7 @@ Experiment on_four() {
 }
 
 // A tenth more of a key changes 10 s by 2 s, 5 s and not at all: 5 s fewer are the most.
-Explanation explanation() {
+Explanation short_explanation() {
     Explanation x;
     x.step = Seconds(10);
     x.elasticities = {{"gpu.memory_bandwidth", "1 TB/s", Seconds(-2), Seconds(-2)},
@@ -42,7 +42,7 @@ Explanation explanation() {
     return x;
 }
 
-Campaign campaign() {
+Campaign small_campaign() {
     Campaign c;
     c.tokens = 15e12;
     c.currency = "USD";
@@ -75,7 +75,7 @@ ForecastColumn column(const char* label, double p10, double p50, double p90) {
 // %, memory 10, communication 20, imbalance 15, the host 5; the largest first.
 TEST_CASE("a forecast's page answers, says why, and what to do about it") {
     Forecast f = samples::forecast();
-    const Page page = forecast_page(on_four(), f, explanation(), campaign());
+    const Page page = forecast_page(on_four(), f, short_explanation(), small_campaign());
     CHECK(page.title == "moe_layer_mix_moe on pcie-a100-x4");
     CHECK(page.question ==
           "How long does a training step of moe_layer_mix_moe take on 4 ranks of pcie-a100-x4?");
@@ -118,7 +118,7 @@ TEST_CASE("a forecast's page answers, says why, and what to do about it") {
     CHECK(titles_of(plain) == Titles{"The step over time", "Where the step goes", "Kernels"});
     CHECK(plain.facts.size() == 5);
     // Nothing helps, nothing is unknown: no advice.
-    Explanation none = explanation();
+    Explanation none = short_explanation();
     none.uncertainties.clear();
     for (Elasticity& e : none.elasticities) e.simulated = Seconds(0);
     CHECK(forecast_page(on_four(), f, none, std::nullopt).facts.size() == 5);
@@ -345,7 +345,7 @@ TEST_CASE("a folder of a forecast has its page and its plots") {
     CHECK_THAT(samples::file_text(plain + "/report.html"), !Contains("The plots are missing") &&
                                                                Contains(drawn("gantt")) &&
                                                                !Contains(drawn("elasticity")));
-    const std::string why = written(explanation());
+    const std::string why = written(short_explanation());
     CHECK_THAT(samples::file_text(why + "/elasticity.svg"),
                Contains("moe_layer_mix_moe on pcie-a100-x4"));
     const std::string page = samples::file_text(why + "/report.html");

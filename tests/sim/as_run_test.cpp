@@ -27,7 +27,7 @@ Experiment eight_ranks(const std::string& framework, int nodes = 1) {
     return e;
 }
 
-Seconds step_of(const Experiment& e) { return predict(e).step.p50; }
+Seconds predicted_step(const Experiment& e) { return predict(e).step.p50; }
 
 }  // namespace
 
@@ -38,14 +38,14 @@ TEST_CASE("an unnamed framework is the median of those that it may be and that c
     const Experiment e = eight_ranks("default");
     REQUIRE(e.parallelism.zero == 3);
     REQUIRE(e.framework.may_be.size() == 6);
-    std::vector<Seconds> steps{step_of(e)};
+    std::vector<Seconds> steps{predicted_step(e)};
     for (const char* other : {"eager", "deepspeed-transformers", "fsdp"})
-        steps.push_back(step_of(eight_ranks(other)));
+        steps.push_back(predicted_step(eight_ranks(other)));
     const AsRun run = as_run(e, {.by = RunBy::anyone});
     CHECK(run.experiment.framework.name == "default");
     CHECK(run.experiment.framework.may_be.empty());
     REQUIRE(run.readings.size() == 3);
-    const Seconds middle = step_of(run.experiment);
+    const Seconds middle = predicted_step(run.experiment);
     int faster = 0;
     for (const OtherReading& r : run.readings) faster += r.step <= 1;
     CHECK(faster == 2);

@@ -6,6 +6,7 @@
 #include "sim/engine/contention.h"
 #include "tests/literals.h"
 #include "tests/random_graphs.h"
+#include "tests/simulated.h"
 
 using namespace stepcast;
 using namespace stepcast::graphs;
@@ -19,12 +20,8 @@ Breakdown breakdown_of(const TaskGraph& graph, const Costs& costs, int rank) {
     return breakdown(graph, costs, timeline, rank);
 }
 
-Costs free_issue(std::vector<Seconds> durations) {
-    const std::size_t tasks = durations.size();
-    return {std::move(durations), std::vector<Seconds>(tasks)};
-}
-
-void check_adds_up(const TaskGraph& graph, const Costs& costs, const Interference& contention) {
+void check_breakdown_adds_up(const TaskGraph& graph, const Costs& costs,
+                             const Interference& contention) {
     Timeline timeline;
     run_with_contention(graph, costs, contention, timeline, Record::waits);
     for (int rank = 0; rank < graph.rank_count(); ++rank) {
@@ -122,13 +119,13 @@ TEST_CASE("the six parts add up to the step on every named and many random graph
     for (const NamedGraph& named : named_graphs()) {
         CAPTURE(named.name);
         for (const bool with_issue : {false, true})
-            check_adds_up(named.graph, random_costs(named.graph, 3, with_issue), {});
-        check_adds_up(named.graph, random_costs(named.graph, 3, true), {0.2, 0.5});
+            check_breakdown_adds_up(named.graph, random_costs(named.graph, 3, with_issue), {});
+        check_breakdown_adds_up(named.graph, random_costs(named.graph, 3, true), {0.2, 0.5});
     }
     for (std::uint64_t seed = 1; seed <= 300; ++seed) {
         CAPTURE(seed);
         const TaskGraph graph = random_graph(seed, seed % 2 == 0);
-        check_adds_up(graph, random_costs(graph, seed, seed % 3 == 0),
-                      seed % 4 == 0 ? Interference{0.2, 0.5} : Interference{});
+        check_breakdown_adds_up(graph, random_costs(graph, seed, seed % 3 == 0),
+                                seed % 4 == 0 ? Interference{0.2, 0.5} : Interference{});
     }
 }

@@ -17,7 +17,7 @@ using namespace stepcast::literals;
 
 namespace {
 
-struct Pipeline {
+struct TheoryPipeline {
     Schedule schedule = Schedule::one_f_one_b;
     int stages = 4, micro_batches = 8, chunks = 1;
     // ranks of a stage meet in an exchange after every slot, as tensor-parallel ranks do
@@ -31,7 +31,7 @@ struct Pipeline {
 // of the next chunk.
 class Writer {
 public:
-    explicit Writer(const Pipeline& p)
+    explicit Writer(const TheoryPipeline& p)
         : p_(p),
           graph_(p.stages * p.ranks_of_stage),
           orders_(schedule_orders(p.schedule, p.stages, p.chunks, p.micro_batches)) {}
@@ -125,7 +125,7 @@ private:
     }
     int rank(int stage, int i) const { return stage * p_.ranks_of_stage + i; }
 
-    Pipeline p_;
+    TheoryPipeline p_;
     TaskGraph graph_;
     Costs costs_;
     std::vector<Order> orders_;
@@ -138,7 +138,7 @@ struct Seen {
     std::vector<Breakdown> ranks;
 };
 
-Seen seen(const Pipeline& p) {
+Seen seen(const TheoryPipeline& p) {
     const auto [graph, costs] = Writer(p).write();
     Timeline timeline;
     run(graph, costs, {}, timeline, Record::waits);
@@ -149,7 +149,7 @@ Seen seen(const Pipeline& p) {
 }
 
 // Every rank computes 3 s per micro-batch and waits `bubble` seconds for other stages.
-void check_bubble(const Pipeline& p, double bubble) {
+void check_bubble(const TheoryPipeline& p, double bubble) {
     const Seen s = seen(p);
     CHECK(s.step.si() == Approx(3.0 * p.micro_batches + bubble));
     for (const Breakdown& b : s.ranks) {

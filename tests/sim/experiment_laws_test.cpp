@@ -23,7 +23,7 @@ using namespace stepcast;
 
 namespace {
 
-constexpr std::uint64_t drawn = 120;
+constexpr std::uint64_t drawn_cases = 120;
 
 Timeline timeline_of(const Experiment& e, Folding folding) {
     const TaskGraph graph = build_step(e, routing_of(e), folding);
@@ -33,7 +33,7 @@ Timeline timeline_of(const Experiment& e, Folding folding) {
 }
 
 template <class Law>
-void for_experiments(const Law& law, std::uint64_t count = drawn) {
+void for_experiments(const Law& law, std::uint64_t count = drawn_cases) {
     for (std::uint64_t seed = 1; seed <= count; ++seed) {
         const Experiment e = random_experiment(seed);
         const Parallelism& p = e.parallelism;
@@ -97,7 +97,7 @@ TEST_CASE(
             CHECK(bound.estimate >= bound.lower);
             CHECK(bound.peak == memory_use(e, routing_of(e)).peak);
         },
-        2 * drawn);
+        2 * drawn_cases);
 }
 
 TEST_CASE("any experiment: the parts of the breakdown are none below zero and add up to the step") {
@@ -177,7 +177,7 @@ TEST_CASE("any experiment: on one replica the ZeRO stage changes nothing") {
         ++seen;
         accumulating += batches > 1 ? 1 : 0;
     });
-    CHECK(seen == static_cast<int>(drawn));
+    CHECK(seen == static_cast<int>(drawn_cases));
     CHECK(accumulating > seen / 2);
 }
 

@@ -42,7 +42,7 @@ std::string why(const Experiment& e) {
     return text;
 }
 
-std::string picture(const Experiment& e) {
+std::string picture_text(const Experiment& e) {
     const Prediction p = predict_step(e);
     const Gantt g = gantt_of(e, p);
     std::string text = fmt::format("{}, {:.6g} s, {} {:.6g}\n", g.title, g.step.si(),
@@ -131,7 +131,7 @@ TEST_CASE("golden answers: why, pictures, spaces and trainings of drawn experime
     for (std::uint64_t seed = 3; seed <= 300; seed += 13) {
         std::string taken;
         const Experiment e = drawn_experiments::draw(seed, taken);
-        text += fmt::format("==== {}{}\n", seed, taken) + why(e) + picture(e) + training(e);
+        text += fmt::format("==== {}{}\n", seed, taken) + why(e) + picture_text(e) + training(e);
         if (seed % 3 == 0) text += best(e, seed % 2 == 0);
     }
     check_golden("sim/golden/answers.txt", text);

@@ -13,7 +13,7 @@ using namespace stepcast;
 
 namespace {
 
-constexpr double z = p90_of_normal;
+constexpr double p90_z = p90_of_normal;
 double log_of(Seconds time) { return std::log(time.si()); }
 
 }  // namespace
@@ -22,7 +22,7 @@ double log_of(Seconds time) { return std::log(time.si()); }
 // sqrt(0.12^2 + 0.04^2 + 0.03^2) = 0.13.
 TEST_CASE("the parts of an interval add up as squares, to either side by themselves") {
     Doubts d;
-    d.constants = 0.04 / z;
+    d.constants = 0.04 / p90_z;
     d.faster = 0.03;
     d.slower = 0.12;
     d.draws_slower = 0.03;
@@ -44,7 +44,7 @@ TEST_CASE("of two readings p10 and p90 are the quantiles of their mixture") {
     CHECK(bare.p90.si() == Approx(2));
     d.faster = d.slower = 0.01;
     CHECK(log_of(predictive_interval(Seconds(1), Seconds(1), d).p90) - std::log(2) ==
-          Approx(0.8416 / z * 0.01).epsilon(1e-3));
+          Approx(0.8416 / p90_z * 0.01).epsilon(1e-3));
 }
 
 // The lower tenth of the mixture is the lower fifth of the shorter reading, the upper tenth is the
@@ -56,8 +56,8 @@ TEST_CASE("readings shorter than the median and widths of both sides") {
     d.faster = 0.02;
     d.slower = 0.01;
     const Interval i = predictive_interval(Seconds(3), Seconds(5), d);
-    CHECK(log_of(i.p10) == Approx(std::log(3) - 0.8416 / z * 0.02).epsilon(1e-4));
-    CHECK(log_of(i.p90) == Approx(std::log(6) + 0.8416 / z * 0.01).epsilon(1e-4));
+    CHECK(log_of(i.p10) == Approx(std::log(3) - 0.8416 / p90_z * 0.02).epsilon(1e-4));
+    CHECK(log_of(i.p90) == Approx(std::log(6) + 0.8416 / p90_z * 0.01).epsilon(1e-4));
     CHECK(i.p50 == Seconds(3));
     CHECK(i.mean == Seconds(5));
     d = {};
@@ -76,7 +76,7 @@ TEST_CASE("a slow tail does not lift p10 above the fast reading") {
     for (const double slower : {0.01, 0.4, 2.0}) {
         d.slower = slower;
         CHECK(log_of(predictive_interval(Seconds(1), Seconds(1), d).p10) ==
-              Approx(-0.8416 / z * 0.01).epsilon(1e-3));
+              Approx(-0.8416 / p90_z * 0.01).epsilon(1e-3));
     }
 }
 
@@ -160,7 +160,7 @@ TEST_CASE("a framework's own blocks narrow what is believed of frameworks nobody
     table.frameworks = {0, 0.24};
     Cluster cluster;
     cluster.gpu.name = "A100";
-    cluster.noise.step = 0.1 / z;
+    cluster.noise.step = 0.1 / p90_z;
     Framework framework;
     // no framework: the experiment states every key itself
     CHECK(scatter_of(table, framework, cluster).slower == Approx(0.1));
@@ -180,7 +180,7 @@ TEST_CASE("a framework's own blocks narrow what is believed of frameworks nobody
 TEST_CASE("a device that was fitted to runs is as doubtful as they were when left out") {
     ScatterTable table;
     Cluster cluster;
-    cluster.noise.step = 0.1 / z;
+    cluster.noise.step = 0.1 / p90_z;
     cluster.fitted.emplace();
     cluster.fitted->errors = {{"forward", "leave-one-out", 6, 0, 9}, {"step", "leave-one-out", 6}};
     cluster.fitted->errors[1].mape = 0.2 / 1.2533;
@@ -201,7 +201,7 @@ TEST_CASE("the ends of Student's t") {
     CHECK(student_p90(2) == Approx(1.885618083).epsilon(1e-9));
     CHECK(student_p90(4) == Approx(1.533206274).epsilon(1e-9));
     CHECK(student_p90(10) == Approx(1.372183641).epsilon(1e-9));
-    CHECK(student_p90(1e9) == Approx(z));
+    CHECK(student_p90(1e9) == Approx(p90_z));
 }
 
 namespace {
@@ -213,7 +213,7 @@ struct FittedTrainer {
     Framework framework;
     FittedTrainer() {
         table.frameworks = {0, 0.24};
-        cluster.noise.step = 0.1 / z;
+        cluster.noise.step = 0.1 / p90_z;
         cluster.gpus_per_node = 8;
         cluster.gpu.name = "A100";
         framework.name = "trainer";
@@ -252,7 +252,7 @@ TEST_CASE("blocks left out of a framework's fit narrow what is believed, few of 
     CHECK(t.slower() == Approx(t5 * std::sqrt(believed / 5)).epsilon(2e-3));
     // many blocks: the quantile of a normal error, whatever the belief
     t.framework.fitted->errors = {step_error(left_out_by("model", 4000), 0.03)};
-    CHECK(t.slower() == Approx(z * 0.03).epsilon(1e-2));
+    CHECK(t.slower() == Approx(p90_z * 0.03).epsilon(1e-2));
 }
 
 // The spread of one model's rows is at least that of other models; left-out ranks say nothing about
@@ -267,10 +267,10 @@ TEST_CASE("a framework fitted to one model keeps what is believed") {
                                   step_error("fitted", 0.05)};
     CHECK(t.slower() == Approx(0.26));
     t.framework.fitted->errors = {step_error("fitted", 0.4)};
-    CHECK(t.slower() == Approx(0.4 * z).epsilon(1e-4));
+    CHECK(t.slower() == Approx(0.4 * p90_z).epsilon(1e-4));
     t.table.few_shot = {0.2, 0.6};
     CHECK(t.slower() == Approx(0.6));
-    CHECK(scatter_of(t.table, t.framework, t.cluster).faster == Approx(0.4 * z).epsilon(1e-4));
+    CHECK(scatter_of(t.table, t.framework, t.cluster).faster == Approx(0.4 * p90_z).epsilon(1e-4));
     t.framework.fitted->errors = {step_error(left_out_by("ranks", 3), 0.01)};
     CHECK(t.slower() == Approx(0.6));
     t.framework.fitted->errors = {step_error(left_out_by("model", 3), 0.01)};

@@ -14,7 +14,7 @@ using namespace stepcast;
 namespace {
 
 // One layer of experts, two micro-batches on each rank.
-Experiment by_turns(bool turns) {
+Experiment passes_by_turns(bool turns) {
     Experiment e = small_moe();
     e.workload.layers = 1;
     e.parallelism.global_batch = 2 * e.parallelism.dp * e.parallelism.micro_batch;
@@ -56,8 +56,8 @@ Seconds step(const TaskGraph& graph, double passes = 2) {
 // experts; combine and attention back. Both passes together take four seconds, so the step
 // takes 12.
 TEST_CASE("in passes that go by turns each exchange hides behind the other's work") {
-    const TaskGraph alone = build_transformer_step(by_turns(false), {}),
-                    pairs = build_transformer_step(by_turns(true), {});
+    const TaskGraph alone = build_transformer_step(passes_by_turns(false), {}),
+                    pairs = build_transformer_step(passes_by_turns(true), {});
     CHECK(step(alone).si() == Approx(16));
     CHECK(step(pairs).si() == Approx(12));
     CHECK(pairs.size() == alone.size());
@@ -96,7 +96,7 @@ TEST_CASE("dualpipe's slots run one after the other: the bubble is (p/2 - 1)(F +
 // single passes: 84 s and at most (p/2 - 1)(F&B + B - 3W) = 6.5, as each half waits only for its
 // own input.
 TEST_CASE("dualpipe in pairs hides all-to-alls") {
-    Experiment e = by_turns(false);
+    Experiment e = passes_by_turns(false);
     e.workload.layers = e.parallelism.pp = 4;
     e.parallelism.schedule = Schedule::dualpipe;
     e.parallelism.global_batch = 16 * e.parallelism.dp;
@@ -113,7 +113,7 @@ TEST_CASE("dualpipe in pairs hides all-to-alls") {
 // Both micro-batches have the same tasks, and all tasks of the layer are labelled. Each rank's
 // memory has one point before the slots and two for each of the four slots.
 TEST_CASE("tasks of passes that go by turns are labelled by their own micro-batch") {
-    const Experiment e = by_turns(true);
+    const Experiment e = passes_by_turns(true);
     const TaskGraph graph = build_transformer_step(e, {});
     std::map<std::pair<int, Phase>, int> count;
     for (TaskId t = 0; t < graph.size(); ++t)

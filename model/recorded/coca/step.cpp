@@ -15,7 +15,7 @@ namespace {
 
 // A layer, an end or the losses: its passes, and the unit whose gradients are complete after its
 // backward ("" = a later unit's).
-struct Unit {
+struct UnitPlans {
     Plan forward, backward;
     std::string gradients;
     bool recomputed = false;
@@ -46,11 +46,11 @@ public:
     }
 
     TaskGraph write() {
-        for (const Unit& unit : units_)
+        for (const UnitPlans& unit : units_)
             // the last unit holds the losses
             stage_.stamp(unit.forward, &unit == &units_.back() ? Phase::between : Phase::forward);
         for (std::size_t i = units_.size(); i-- > 0;) {
-            const Unit& unit = units_[i];
+            const UnitPlans& unit = units_[i];
             if (unit.recomputed) stage_.stamp(unit.forward, Phase::backward);
             stage_.stamp(unit.backward, Phase::backward);
             zero_.gradients_ready(unit.gradients);
@@ -94,7 +94,7 @@ private:
     TowerContext context_;
     Stage stage_;
     ZeroOne zero_;
-    std::vector<Unit> units_;  // in forward order
+    std::vector<UnitPlans> units_;  // in forward order
 };
 
 }  // namespace

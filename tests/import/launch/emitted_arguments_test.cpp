@@ -61,15 +61,6 @@ bool is_of_type(const std::string& type, const std::string& value) {
     return std::ranges::find(choices, value) != choices.end();
 }
 
-bool can_emit(const Experiment& e, EmitFormat format) {
-    try {
-        emit(e, format);
-        return true;
-    } catch (const ConfigError&) {
-        return false;
-    }
-}
-
 // One key in eight drawn anew, as far as the framework runs it.
 Experiment drawn_from(const Experiment& base, EmitFormat format, std::mt19937_64& random) {
     Experiment e = base;

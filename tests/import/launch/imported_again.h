@@ -45,4 +45,13 @@ inline Experiment imported_again(const Experiment& e, const Emission& emission, 
     return back;
 }
 
+inline bool can_emit(const Experiment& e, EmitFormat format) {
+    try {
+        emit(e, format);
+        return true;
+    } catch (const ConfigError&) {
+        return false;
+    }
+}
+
 }  // namespace stepcast::every_key

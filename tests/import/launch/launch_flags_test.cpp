@@ -16,7 +16,7 @@ using Catch::Matchers::Contains;
 namespace {
 
 // 8 layers; its batch of 16 in pieces of one.
-const std::string plain =
+const std::string plain_flags =
     "--num-layers 8 --hidden-size 64 --num-attention-heads 4 --seq-length 16 "
     "--max-position-embeddings 16 --micro-batch-size 1 "
     "--global-batch-size 16 --vocab-size 1000 --bf16";
@@ -58,7 +58,7 @@ TEST_CASE("each taken flag sets its key") {
         INFO(line);
         CHECK(rest.erase(cells[0]) == 1);
         CHECK_THAT(" " + cells[2] + " ", Contains(" " + dashed(cells[0]) + " "));
-        std::string base = plain;
+        std::string base = plain_flags;
         if (!cells[1].empty()) base.replace(base.find(cells[1]), cells[1].size(), "");
         const auto without = launched(base), with = launched(base + " " + cells[2]);
         CHECK((cells[3] == "framework" ? with.framework : value(with, cells[3])) == cells[4]);
@@ -73,19 +73,21 @@ TEST_CASE(
     for (const auto& [name, flag] : launch_flags().problems) {
         INFO(name);
         CHECK_THAT(
-            lines(launched(plain + " " + dashed(name) + (flag.usual.empty() ? "" : " 9")).problems),
+            lines(launched(plain_flags + " " + dashed(name) + (flag.usual.empty() ? "" : " 9"))
+                      .problems),
             Contains(name + " (") && Contains(flag.instead));
         if (flag.usual.empty())
-            CHECK_THAT(lines(launched(plain + " " + dashed(name) + " 0").problems),
+            CHECK_THAT(lines(launched(plain_flags + " " + dashed(name) + " 0").problems),
                        !Contains(name + " ("));
         else
-            CHECK_THAT(lines(launched(plain + " " + dashed(name) + " " + flag.usual).problems),
-                       !Contains(name + " ("));
+            CHECK_THAT(
+                lines(launched(plain_flags + " " + dashed(name) + " " + flag.usual).problems),
+                !Contains(name + " ("));
     }
 }
 
 TEST_CASE("flags without effect set nothing and are no problem") {
-    const auto base = launched(plain);
+    const auto base = launched(plain_flags);
     const LaunchFlags& flags = launch_flags();
     const std::set<std::string> taken(flags.taken.begin(), flags.taken.end());
     const std::set<std::string> checked{"spec",
@@ -97,7 +99,7 @@ TEST_CASE("flags without effect set nothing and are no problem") {
     for (const std::string& name : flags.quiet) {
         if (taken.contains(name) || flags.of_deepspeed.contains(name)) continue;
         INFO(name);
-        const auto with = launched(plain + " " + dashed(name) + " 7");
+        const auto with = launched(plain_flags + " " + dashed(name) + " 7");
         CHECK(with.settings == base.settings);
         CHECK(with.problems.empty());
         if (!checked.contains(name)) CHECK_THAT(lines(with.ignored), Contains(name));
@@ -112,13 +114,13 @@ TEST_CASE("flags that no list has are problems if their names are of a step") {
           "--hidden-multiplier 2", "--use-lora", "--vocab-parallel-embedding-v2", "--seq-packing",
           "--fsdp-flavor x", "--graph-capture", "--moe-new-router"}) {
         INFO(flag);
-        CHECK_THAT(lines(launched(plain + " " + flag).problems),
+        CHECK_THAT(lines(launched(plain_flags + " " + flag).problems),
                    Contains("no flag that is known here"));
     }
     for (const char* flag : {"--my-cat", "--colour blue", "--run-name x", "--note 7",
                              "--moe-new-router false", "--extra-layers 0"}) {
         INFO(flag);
-        CHECK(launched(plain + " " + flag).problems.empty());
+        CHECK(launched(plain_flags + " " + flag).problems.empty());
     }
 }
 
@@ -172,7 +174,8 @@ TEST_CASE("what a dump derives of other arguments is no unknown argument") {
 // in N, or a list of 1 for each delta net and 0 for attention.
 TEST_CASE("gated delta nets and indexers of Megatron-Core are read, others are problems") {
     const auto delta = [](const std::string& frequency) {
-        return launched(plain + " --experimental-attention-variant gated_delta_net " + frequency);
+        return launched(plain_flags + " --experimental-attention-variant gated_delta_net " +
+                        frequency);
     };
     CHECK(value(delta("--linear-attention-freq 4"), "workload.delta.interval") == "4");
     CHECK(value(delta("--linear-attention-freq '[1,1,1,0,1,1,1,0]'"), "workload.delta.interval") ==
@@ -181,12 +184,12 @@ TEST_CASE("gated delta nets and indexers of Megatron-Core are read, others are p
     CHECK_THAT(complaint([&] { delta("--linear-attention-freq '[1,0,0,1,1,1,1,0]'"); }),
                Contains("the patterns that are modelled"));
     CHECK_THAT(complaint([&] { delta(""); }), Contains("--linear-attention-freq beside it"));
-    CHECK_THAT(complaint([&] { launched(plain + " --experimental-attention-variant dsa"); }),
+    CHECK_THAT(complaint([&] { launched(plain_flags + " --experimental-attention-variant dsa"); }),
                Contains("dsa_indexer_n_heads beside it"));
-    CHECK_THAT(lines(launched(plain + " --experimental-attention-variant gdn2").problems),
+    CHECK_THAT(lines(launched(plain_flags + " --experimental-attention-variant gdn2").problems),
                Contains("gdn2; the forecast has the usual attention"));
     const std::string dsa =
-        plain +
+        plain_flags +
         " --multi-latent-attention --experimental-attention-variant dsa --dsa-indexer-n-heads 6 "
         "--dsa-indexer-head-dim 64 --dsa-indexer-topk 32 --dsa-indexer-topk-freq ";
     CHECK(launched(dsa + "1").problems.empty());

@@ -27,7 +27,7 @@ Translation read(const std::string& text, const TranslateOptions& options = {},
     return translate(folder.write(name, text), options);
 }
 
-Translation deepspeed(const std::string& flags) {
+Translation deepspeed_line(const std::string& flags) {
     return read("deepspeed --num_nodes 2 --num_gpus 8 pretrain_gpt.py --deepspeed" + sizes + flags +
                 "\n");
 }
@@ -37,28 +37,28 @@ Translation deepspeed(const std::string& flags) {
 // megatron/arguments.py at 4efb479d: top 1, every second layer, capacity 1.0 unless stated; one
 // expert is a dense layer.
 TEST_CASE("experts of Megatron-DeepSpeed are read with its own flags and defaults") {
-    check_values(deepspeed("--num-experts 8"), {{"workload.moe.experts", "8"},
-                                                {"workload.moe.top_k", "1"},
-                                                {"workload.moe.interval", "2"},
-                                                {"workload.moe.capacity_factor", "1.0"},
-                                                {"parallelism.ep", "1"}});
-    check_values(deepspeed("--num-experts 8 8 8 8 --topk 2 --expert-interval 1 "
-                           "--moe-expert-parallel-size 4 --disable-moe-token-dropping"),
+    check_values(deepspeed_line("--num-experts 8"), {{"workload.moe.experts", "8"},
+                                                     {"workload.moe.top_k", "1"},
+                                                     {"workload.moe.interval", "2"},
+                                                     {"workload.moe.capacity_factor", "1.0"},
+                                                     {"parallelism.ep", "1"}});
+    check_values(deepspeed_line("--num-experts 8 8 8 8 --topk 2 --expert-interval 1 "
+                                "--moe-expert-parallel-size 4 --disable-moe-token-dropping"),
                  {{"workload.moe.experts", "8"},
                   {"workload.moe.top_k", "2"},
                   {"workload.moe.interval", "1"},
                   {"workload.moe.capacity_factor", "0"},
                   {"parallelism.ep", "4"}});
-    const auto pyramid = deepspeed("--num-experts 8 16 --mlp-type residual");
+    const auto pyramid = deepspeed_line("--num-experts 8 16 --mlp-type residual");
     check_values(pyramid, {{"workload.moe.experts", "16"}, {"workload.moe.shared_experts", "1"}});
     CHECK_THAT(lines(pyramid.problems),
                Contains("as many in each layer with experts: 16") && Contains("mlp_type ("));
-    CHECK_THAT(lines(deepspeed("--num-experts 8 --tensor-model-parallel-size 2").problems),
+    CHECK_THAT(lines(deepspeed_line("--num-experts 8 --tensor-model-parallel-size 2").problems),
                Contains("each tensor-parallel rank holds whole experts"));
-    CHECK(deepspeed(
+    CHECK(deepspeed_line(
               "--num-experts 8 --tensor-model-parallel-size 2 --enable-expert-tensor-parallelism")
               .problems.empty());
-    const auto dense = deepspeed("--num-experts 1 --moe-expert-parallel-size 1 --topk 2");
+    const auto dense = deepspeed_line("--num-experts 1 --moe-expert-parallel-size 1 --topk 2");
     check_values(
         dense, {{"workload.moe.experts", ""}, {"workload.moe.top_k", ""}, {"parallelism.ep", ""}});
     CHECK(dense.problems.empty());
@@ -67,28 +67,30 @@ TEST_CASE("experts of Megatron-DeepSpeed are read with its own flags and default
 
 // 16 GPUs in groups of 4 that share a sequence: 4 replicas.
 TEST_CASE("Megatron-DeepSpeed's sequence parallelism, schedule and partition") {
-    const auto heads = deepspeed("--ds-sequence-parallel-size 4");
+    const auto heads = deepspeed_line("--ds-sequence-parallel-size 4");
     check_values(heads, {{"parallelism.cp", "4"}, {"parallelism.dp", "4"}});
     CHECK_THAT(lines(heads.problems), Contains("exchanges of heads (Ulysses)"));
-    check_values(deepspeed("--enable-zbh1-pipeline --pipeline-model-parallel-size 4"),
+    check_values(deepspeed_line("--enable-zbh1-pipeline --pipeline-model-parallel-size 4"),
                  {{"parallelism.schedule", "zb-h1"}});
-    CHECK(value(deepspeed("--enable-zbh1-pipeline"), "parallelism.schedule").empty());
-    CHECK_THAT(lines(deepspeed("--enable-zbh1-pipeline --enable-zbh1-exact-semantics "
-                               "--pipeline-model-parallel-size 4")
+    CHECK(value(deepspeed_line("--enable-zbh1-pipeline"), "parallelism.schedule").empty());
+    CHECK_THAT(lines(deepspeed_line("--enable-zbh1-pipeline --enable-zbh1-exact-semantics "
+                                    "--pipeline-model-parallel-size 4")
                          .problems),
                Contains("enable_zbh1_exact_semantics ("));
-    CHECK_THAT(lines(deepspeed("--no-pipeline-parallel --pipeline-model-parallel-size 4").problems),
-               Contains("no_pipeline_parallel ("));
+    CHECK_THAT(
+        lines(deepspeed_line("--no-pipeline-parallel --pipeline-model-parallel-size 4").problems),
+        Contains("no_pipeline_parallel ("));
     // 10 layers and both ends over 4 stages are 3 each; over 5 stages they do not divide.
     const std::string partition =
         "--num-layers 10 --pp-partition-method \"type:transformer|embedding\" "
         "--pipeline-model-parallel-size ";
-    check_values(deepspeed(partition + "4"), {{"parallelism.stage_layers", "[2, 3, 3, 2]"}});
-    CHECK_THAT(lines(deepspeed(partition + "5").problems),
+    check_values(deepspeed_line(partition + "4"), {{"parallelism.stage_layers", "[2, 3, 3, 2]"}});
+    CHECK_THAT(lines(deepspeed_line(partition + "5").problems),
                Contains("12 layers with embedding and loss do not divide over 5 stages"));
-    CHECK_THAT(lines(deepspeed("--pp-partition-method parameters --pipeline-model-parallel-size 4")
-                         .problems),
-               Contains("cuts between equal numbers of layers"));
+    CHECK_THAT(
+        lines(deepspeed_line("--pp-partition-method parameters --pipeline-model-parallel-size 4")
+                  .problems),
+        Contains("cuts between equal numbers of layers"));
     // Quotes in a variable that a second shell takes off.
     const auto twice = read(
         "A=\"--pp-partition-method 'type:transformer|embedding' --num-layers 10 "
@@ -96,7 +98,7 @@ TEST_CASE("Megatron-DeepSpeed's sequence parallelism, schedule and partition") {
         "srun bash -c \"deepspeed pretrain_gpt.py --deepspeed" +
         sizes + "$A\"\n");
     check_values(twice, {{"parallelism.stage_layers", "[2, 3, 3, 2]"}, {"workload.vocab", "1024"}});
-    CHECK(value(deepspeed("--vocab-size 1000 --pad-vocab-size-to 1408"), "workload.vocab") ==
+    CHECK(value(deepspeed_line("--vocab-size 1000 --pad-vocab-size-to 1408"), "workload.vocab") ==
           "1408");
 }
 
@@ -508,14 +510,14 @@ TEST_CASE("a launch of no known program is named, with what to say instead") {
 // scores go through memory, their softmax is one kernel for 17 to 4096 keys in fours unless that is
 // switched off.
 TEST_CASE("Megatron-DeepSpeed has attention of its own unless a flag says otherwise") {
-    CHECK(value(deepspeed("--seq-length 4096"), "runtime.attention") == "plain");
-    CHECK(deepspeed("--seq-length 4096").problems.empty());
-    CHECK(value(deepspeed("--use-flash-attn-v2"), "runtime.attention") == "flash2");
+    CHECK(value(deepspeed_line("--seq-length 4096"), "runtime.attention") == "plain");
+    CHECK(deepspeed_line("--seq-length 4096").problems.empty());
+    CHECK(value(deepspeed_line("--use-flash-attn-v2"), "runtime.attention") == "flash2");
     for (const char* flags : {"--seq-length 8192 --max-position-embeddings 8192",
                               "--seq-length 30 --max-position-embeddings 30",
                               "--seq-length 32 --no-masked-softmax-fusion"})
-        CHECK_THAT(lines(deepspeed(flags).problems), Contains("softmax of the scores"));
-    CHECK(deepspeed("--seq-length 8192 --max-position-embeddings 8192 --use-flash-attn")
+        CHECK_THAT(lines(deepspeed_line(flags).problems), Contains("softmax of the scores"));
+    CHECK(deepspeed_line("--seq-length 8192 --max-position-embeddings 8192 --use-flash-attn")
               .problems.empty());
 }
 

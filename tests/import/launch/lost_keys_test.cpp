@@ -105,15 +105,6 @@ namespace {
 
 constexpr std::uint64_t drawn = 200;
 
-bool can_emit(const Experiment& e, EmitFormat format) {
-    try {
-        emit(e, format);
-        return true;
-    } catch (const ConfigError&) {
-        return false;
-    }
-}
-
 // One of the bases with about one in eight of all keys drawn anew, as far as the framework can
 // still run it.
 Experiment any_experiment(const std::vector<Experiment>& from, EmitFormat format,

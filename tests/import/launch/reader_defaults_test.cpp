@@ -20,19 +20,19 @@ namespace fs = std::filesystem;
 namespace {
 
 // reader;default;source;says
-struct Row {
+struct DefaultRow {
     std::string reader, value, source;
 };
 
-std::vector<Row> table() {
-    std::vector<Row> rows;
+std::vector<DefaultRow> table() {
+    std::vector<DefaultRow> rows;
     std::ifstream file(home_folder() + "/tests/import/launch/reader_defaults.csv");
     std::string line;
     std::getline(file, line);
     CHECK(line == "reader;default;source;says");
     while (std::getline(file, line)) {
         std::istringstream cells(line);
-        Row row;
+        DefaultRow row;
         std::getline(cells, row.reader, ';'), std::getline(cells, row.value, ';'),
             std::getline(cells, row.source, ';');
         rows.push_back(row);
@@ -47,7 +47,7 @@ std::vector<Row> table() {
 // those of "megatron-lm".
 TEST_CASE("each reader's defaults are those of its tool's source") {
     std::map<std::string, std::set<std::string>> expected;
-    for (const Row& row : table()) {
+    for (const DefaultRow& row : table()) {
         INFO(row.reader << " " << row.value);
         CHECK(row.source.size() > 10);
         CHECK(expected[row.reader].insert(row.value).second);
@@ -76,7 +76,7 @@ TEST_CASE("each reader's defaults are those of its tool's source") {
             if (!own.contains(value)) wrong += "not taken: " + reader + ";" + value + "\n";
         CHECK(wrong == "");
     }
-    for (const Row& row : table()) CHECK(readers.contains(row.reader));
+    for (const DefaultRow& row : table()) CHECK(readers.contains(row.reader));
     for (const Tool& tool : config_files().tools) {
         INFO(tool.name);
         CHECK((formats.contains(tool.name) || !tool.refused.empty()));

@@ -8,13 +8,13 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-ShellLaunch launched(const std::string& script) { return read_launch(script, "run.sh", {}); }
+ShellLaunch read_shell(const std::string& script) { return read_launch(script, "run.sh", {}); }
 
 // The words of the launch behind the program's name.
 std::string flags(const std::string& script) {
     std::string text;
     bool behind = false;
-    for (const auto& argument : launched(script).arguments) {
+    for (const auto& argument : read_shell(script).arguments) {
         if (behind) text += (text.empty() ? "" : " ") + argument.text;
         behind = behind || argument.text == "train.py";
     }
@@ -40,21 +40,21 @@ TEST_CASE("where output goes is no argument, and a second training command is na
     for (const char* end :
          {"2>&1 | tee log", "> log 2>&1 &", ">> log", "&> log", "1>log 2> err", "< /dev/null"})
         CHECK(flags("torchrun train.py --a 1 " + std::string(end) + "\n") == "--a 1");
-    const ShellLaunch two = launched("torchrun train.py --a 1 --b 2\ntorchrun train.py --a 3\n");
+    const ShellLaunch two = read_shell("torchrun train.py --a 1 --b 2\ntorchrun train.py --a 3\n");
     CHECK(two.notes ==
           std::vector<std::string>{"training commands at run.sh:1 and run.sh:2: one is forecast, "
                                    "the one with most flags or the last"});
-    CHECK(launched("torchrun train.py --a 1\n").notes.empty());
+    CHECK(read_shell("torchrun train.py --a 1\n").notes.empty());
 }
 
 TEST_CASE("functions and loops without end are bounded") {
     std::string open, nested = "torchrun train.py --a 1\n", loops = "true";
     for (int i = 0; i < 2000; ++i) open += "f() {\n";
-    CHECK_THROWS_WITH(launched(open + nested), Catch::Matchers::Contains("more than 64 deep"));
+    CHECK_THROWS_WITH(read_shell(open + nested), Catch::Matchers::Contains("more than 64 deep"));
     for (int i = 0; i < 100; ++i) nested = "for a in 1\ndo\n" + nested + "done\n";
-    CHECK_THROWS_WITH(launched(nested), Catch::Matchers::Contains("more than 64 deep"));
+    CHECK_THROWS_WITH(read_shell(nested), Catch::Matchers::Contains("more than 64 deep"));
     for (int i = 0; i < 12; ++i) loops = "for a in 1 2 3 4 5 6 7 8; do " + loops + "; done";
-    CHECK_THROWS_WITH(launched(loops + "\n"),
+    CHECK_THROWS_WITH(read_shell(loops + "\n"),
                       Catch::Matchers::Contains("more than 1000000 commands"));
 }
 
@@ -73,13 +73,13 @@ TEST_CASE("long scripts of one thing again and again are read or refused at once
     CHECK(flags("N=" + times(100'000, "a") + "\nA=${N//a/bb}; A=${#A}" + run) == "--a 1");
     const auto too_much =
         Catch::Matchers::Contains("the variables become more than 16777216 bytes of text");
-    CHECK_THROWS_WITH(launched("N=" + times(100'000, "a") + "\nA=${N//a/$N}" + run), too_much);
-    CHECK_THROWS_WITH(launched("N=" + times(100'000, "a") + "\nA=${N#*b}" + run), too_much);
-    CHECK_THROWS_WITH(launched("N=" + times(1000, "a") + "\nsbatch <<E\n#!/bin/sh\n" +
-                               times(20'000, "$N\n") + "E" + run),
+    CHECK_THROWS_WITH(read_shell("N=" + times(100'000, "a") + "\nA=${N//a/$N}" + run), too_much);
+    CHECK_THROWS_WITH(read_shell("N=" + times(100'000, "a") + "\nA=${N#*b}" + run), too_much);
+    CHECK_THROWS_WITH(read_shell("N=" + times(1000, "a") + "\nsbatch <<E\n#!/bin/sh\n" +
+                                 times(20'000, "$N\n") + "E" + run),
                       too_much);
     CHECK_THROWS_WITH(
-        launched("A=" + times(33, "\"$(") + run),
+        read_shell("A=" + times(33, "\"$(") + run),
         Catch::Matchers::Contains("run.sh:1: brackets in quotes in brackets, more than 32 deep"));
 }
 
@@ -120,7 +120,7 @@ TEST_CASE("sums with brackets and choices; one that cannot be read is named, not
           "--g 64 10");
     CHECK(flags("S=13b\ntorchrun train.py --g $(( ${S%b} > 10 ? 4 : 2 )) $((1 && 0)) $((7 % 4 == "
                 "3))\n") == "--g 4 0 1");
-    const auto unread = launched("torchrun train.py --g $((16#ff))\n");
+    const auto unread = read_shell("torchrun train.py --g $((16#ff))\n");
     REQUIRE(unread.unknown.size() == 1);
     CHECK(unread.unknown[0] == "$((16#ff)) (run.sh:1)");
 }
@@ -134,7 +134,7 @@ TEST_CASE("backticks are one word, expr is a sum, and a comment in them is no ar
         "--g 32 --h 30");
     CHECK(flags("torchrun train.py --bf16 True `# mixed` \\\n  --a 1 `# one` --b 2\n") ==
           "--bf16 True --a 1 --b 2");
-    CHECK_THROWS_WITH(launched("torchrun train.py --a `echo 1\n"), Contains("a ` is not closed"));
+    CHECK_THROWS_WITH(read_shell("torchrun train.py --a `echo 1\n"), Contains("a ` is not closed"));
 }
 
 TEST_CASE(
@@ -146,10 +146,10 @@ TEST_CASE(
     CHECK(flags("M=b\ncase $M in b) A=1; B=2 ;; *) A=3; esac\ntorchrun train.py --a $A --b $B\n") ==
           "--a 1 --b 2");
     CHECK(flags("A=1\necho $X | grep -q y && A=2\ntorchrun train.py --a $A\n") == "--a 1");
-    const auto batch = launched(
+    const auto batch = read_shell(
         "N=4\nsbatch <<EOF\n#!/bin/bash\n#SBATCH --nodes=4\nsrun python train.py --n $N\nEOF\n");
     CHECK(batch.directives.at("nodes") == "4");
-    const auto several = launched(
+    const auto several = read_shell(
         "#!/bin/bash\n#SBATCH --nodes=4 --gpus-per-node 8 -n32  # in all\n#SBATCH -J x "
         "--exclusive\nsrun python train.py --n $SLURM_NNODES\n");
     CHECK(several.directives == std::map<std::string, std::string>{{"nodes", "4"},

@@ -22,14 +22,14 @@ namespace {
 using Values = std::vector<std::pair<std::string, std::string>>;
 
 // A launch beside the files that it names.
-struct Launch {
+struct TrainerLaunch {
     TestFolder folder;
     Translation read(const std::string& line, const TranslateOptions& options = {}) const {
         return translate(folder.write("run.sh", line + "\n"), options);
     }
 };
 
-const std::string model = " --model_name_or_path meta-llama/Llama-3.1-8B";
+const std::string model_flag = " --model_name_or_path meta-llama/Llama-3.1-8B";
 
 // What is written for it is an experiment that can be forecast.
 void check_runs(const Translation& t) {
@@ -42,9 +42,9 @@ void check_runs(const Translation& t) {
 
 // 2 nodes x 8 GPUs are 16 replicas; 2 sequences x 4 x 16 = 128.
 TEST_CASE("the Trainer's flags under torchrun: batch, length, recompute, kernels, precision") {
-    const Launch at;
+    const TrainerLaunch at;
     const auto t = at.read(
-        "torchrun --nproc_per_node 8 --nnodes 2 run_clm.py" + model +
+        "torchrun --nproc_per_node 8 --nnodes 2 run_clm.py" + model_flag +
         " --per_device_train_batch_size 2 --gradient_accumulation_steps 4 --block_size 2048 "
         "--gradient_checkpointing --bf16 --attn_implementation flash_attention_2 --do_train");
     CHECK(t.format == "Hugging Face's Trainer");
@@ -69,7 +69,7 @@ TEST_CASE("the Trainer's flags under torchrun: batch, length, recompute, kernels
 // bf16 beside fp32 weights is autocast; weights that are loaded in bf16 stay so. Without either the
 // products are of the type that is loaded.
 TEST_CASE("the type of the weights decides what bf16 means under DistributedDataParallel") {
-    const Launch at;
+    const TrainerLaunch at;
     struct Row {
         std::string flags;
         bool autocast;
@@ -83,27 +83,28 @@ TEST_CASE("the type of the weights decides what bf16 means under DistributedData
                            {"--bf16 False --dtype float16", false, "fp16"},
                            {"--dtype auto", false, "bf16"}}) {
         INFO(row.flags);
-        const auto t = at.read("torchrun --nproc_per_node=8 train.py" + model + " " + row.flags);
+        const auto t =
+            at.read("torchrun --nproc_per_node=8 train.py" + model_flag + " " + row.flags);
         CHECK(t.framework == "transformers-trainer");
         for (const char* key : {"runtime.autocast", "runtime.optimizer.master_weights"})
             CHECK((value(t, key) == "false") == !row.autocast);
         CHECK(value(t, "workload.dtype") == row.dtype);
         check_runs(t);
     }
-    CHECK_THAT(lines(at.read("torchrun --nproc_per_node=8 train.py --bf16" + model).open),
+    CHECK_THAT(lines(at.read("torchrun --nproc_per_node=8 train.py --bf16" + model_flag).open),
                Contains("--set runtime.autocast=true"));
 }
 
 // full_shard is ZeRO 3, shard_grad_op 2 and hybrid_shard 3 within a node; no_shard keeps replicas.
 // With mixed precision the shards are fp32 and what is gathered and reduced bf16.
 TEST_CASE("FSDP of the Trainer's flags, of its file, and of accelerate's") {
-    const Launch at;
+    const TrainerLaunch at;
     at.folder.write("old.json", R"({"reshard_after_forward": "shard_grad_op", "version": 1})");
     at.folder.write("new.json", R"({"fsdp_reshard_after_forward": false, "cpu_offload": true})");
     at.folder.write("two.yaml",
                     "distributed_type: FSDP\nnum_processes: 16\nnum_machines: 2\nmixed_precision: "
                     "bf16\nfsdp_config:\n  fsdp_sharding_strategy: HYBRID_SHARD\n  version: 1\n");
-    const std::string run = "torchrun --nproc_per_node 8 train.py --bf16" + model;
+    const std::string run = "torchrun --nproc_per_node 8 train.py --bf16" + model_flag;
     for (const auto& [line, zero] :
          {std::pair<std::string, std::string>{run + " --fsdp \"full_shard auto_wrap\"", "3"},
           {run + " --fsdp true", "3"},
@@ -112,9 +113,9 @@ TEST_CASE("FSDP of the Trainer's flags, of its file, and of accelerate's") {
           {run + " --fsdp --fsdp_config new.json", "2"},
           {"accelerate launch --num_processes 8 --use_fsdp --fsdp_sharding_strategy 1 "
            "--mixed_precision bf16 train.py" +
-               model,
+               model_flag,
            "3"},
-          {"accelerate launch --config_file two.yaml train.py" + model, "3"}}) {
+          {"accelerate launch --config_file two.yaml train.py" + model_flag, "3"}}) {
         INFO(line);
         const auto t = at.read(line);
         CHECK(t.framework == "transformers");
@@ -124,7 +125,7 @@ TEST_CASE("FSDP of the Trainer's flags, of its file, and of accelerate's") {
                          {"runtime.gradients.type", "bf16"}});
         check_runs(t);
     }
-    const auto two = at.read("accelerate launch --config_file two.yaml train.py" + model);
+    const auto two = at.read("accelerate launch --config_file two.yaml train.py" + model_flag);
     check_values(two, {{"parallelism.shard", "8"},
                        {"parallelism.dp", "16"},
                        {"cluster.nodes", "2"},
@@ -134,7 +135,7 @@ TEST_CASE("FSDP of the Trainer's flags, of its file, and of accelerate's") {
     CHECK_THAT(lines(half.problems), Contains("HYBRID_SHARD_ZERO2 ("));
     check_runs(half);
     check_runs(at.read(run + " --fsdp hybrid_shard"));
-    CHECK_THAT(lines(at.read("python train.py --bf16 --fsdp hybrid_shard" + model).open),
+    CHECK_THAT(lines(at.read("python train.py --bf16 --fsdp hybrid_shard" + model_flag).open),
                Contains("parallelism.shard"));
     const auto off = at.read(run + " --fsdp \"no_shard offload\"");
     check_values(off, {{"parallelism.zero", "0"}});
@@ -149,14 +150,14 @@ TEST_CASE("FSDP of the Trainer's flags, of its file, and of accelerate's") {
 
 // trl moves what layers keep, of recomputed ones their input.
 TEST_CASE("activations on the host are read with and without checkpoints") {
-    const Launch at;
+    const TrainerLaunch at;
     const std::string run = "torchrun --nproc_per_node 8 train.py --bf16 --activation_offloading";
-    const auto both = at.read(run + " --gradient_checkpointing" + model);
+    const auto both = at.read(run + " --gradient_checkpointing" + model_flag);
     check_values(both,
                  {{"run.offload_activations", "overlapped"}, {"parallelism.recompute", "full"}});
     CHECK(both.problems.empty());
     check_runs(both);
-    const auto alone = at.read(run + " --gradient_checkpointing false" + model);
+    const auto alone = at.read(run + " --gradient_checkpointing false" + model_flag);
     check_values(alone,
                  {{"run.offload_activations", "overlapped"}, {"parallelism.recompute", "none"}});
     CHECK(alone.problems.empty());
@@ -165,14 +166,14 @@ TEST_CASE("activations on the host are read with and without checkpoints") {
 
 // In weights, as DeepSpeed counts them.
 TEST_CASE("sizes of DeepSpeed's tensors are read, under stage 3 those of its updates and gathers") {
-    const Launch at;
+    const TrainerLaunch at;
     const auto values = [&](int stage) {
         at.folder.write("z.json", R"({"bf16": {"enabled": true}, "train_batch_size": 8,
  "train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": )" +
                                       std::to_string(stage) +
                                       R"(, "sub_group_size": 1e8,
  "stage3_max_reuse_distance": 5e7, "contiguous_gradients": false}})");
-        return at.read("deepspeed --num_gpus 8 train.py --deepspeed z.json --bf16" + model +
+        return at.read("deepspeed --num_gpus 8 train.py --deepspeed z.json --bf16" + model_flag +
                        " --per_device_train_batch_size 1");
     };
     const auto third = values(3);
@@ -184,7 +185,7 @@ TEST_CASE("sizes of DeepSpeed's tensors are read, under stage 3 those of its upd
  "sub_group_size": 0, "reduce_bucket_size": 0, "max_reuse_distance": 7}})");  // full with any
                                                                               // tensor
     check_values(
-        at.read("deepspeed --num_gpus 8 train.py --deepspeed z.json --bf16" + model),
+        at.read("deepspeed --num_gpus 8 train.py --deepspeed z.json --bf16" + model_flag),
         {{"runtime.optimizer.part", "1 weights"}, {"runtime.gradients.bucket", "1 weights"}});
     const auto second = values(2);
     CHECK(value(second, "runtime.gradients.flat") == "false");
@@ -194,13 +195,14 @@ TEST_CASE("sizes of DeepSpeed's tensors are read, under stage 3 those of its upd
 
 // 8 GPUs x 1 x 16 = 128. reduce_bucket_size "auto" is hidden^2 = 4096^2 elements.
 TEST_CASE("DeepSpeed's file is read with what the Trainer puts for auto") {
-    const Launch at;
+    const TrainerLaunch at;
     at.folder.write(
         "z2.json",
         R"({"bf16": {"enabled": "auto"}, "fp16": {"enabled": "auto"}, "train_batch_size": "auto",
  "zero_optimization": {"stage": 2, "overlap_comm": true, "reduce_bucket_size": "auto"},
  "gradient_accumulation_steps": "auto", "train_micro_batch_size_per_gpu": "auto"})");
-    const std::string line = "deepspeed --num_gpus 8 train.py --deepspeed z2.json --bf16" + model +
+    const std::string line = "deepspeed --num_gpus 8 train.py --deepspeed z2.json --bf16" +
+                             model_flag +
                              " --per_device_train_batch_size 1 --gradient_accumulation_steps 16";
     const auto t = at.read(line);
     CHECK(t.framework == "deepspeed-transformers");
@@ -217,27 +219,28 @@ TEST_CASE("DeepSpeed's file is read with what the Trainer puts for auto") {
  "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2})");
     check_values(at.read("accelerate launch --use_deepspeed --deepspeed_config_file z1.json "
                          "--num_processes 4 train.py" +
-                         model),
+                         model_flag),
                  {{"parallelism.micro_batch", "4"},
                   {"parallelism.global_batch", "32"},
                   {"workload.dtype", "fp16"},
                   {"parallelism.zero", "1"}});
-    CHECK_THAT(lines(at.read("deepspeed --num_gpus 8 train.py --deepspeed z1.json" + model +
+    CHECK_THAT(lines(at.read("deepspeed --num_gpus 8 train.py --deepspeed z1.json" + model_flag +
                              " --per_device_train_batch_size 8")
                          .problems),
                Contains("train_micro_batch_size_per_gpu (") && Contains("the Trainer stops there"));
-    CHECK_THAT(lines(at.read("deepspeed --num_gpus 8 train.py --deepspeed gone.json" + model).open),
-               Contains("gone.json is not there"));
+    CHECK_THAT(
+        lines(at.read("deepspeed --num_gpus 8 train.py --deepspeed gone.json" + model_flag).open),
+        Contains("gone.json is not there"));
     check_values(at.read("accelerate launch --use_deepspeed --zero_stage 3 --num_processes 8 "
                          "--mixed_precision fp16 train.py" +
-                         model),
+                         model_flag),
                  {{"parallelism.zero", "3"}, {"workload.dtype", "fp16"}});
 }
 
 // A flag above the file: 8 processes on one machine instead of 16 on two. 8 / (tp 2 x cp 2) = 2
 // replicas.
 TEST_CASE("flags of accelerate count above its file, and degrees of its parallelism_config") {
-    const Launch at;
+    const TrainerLaunch at;
     at.folder.write("base.yaml",
                     "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\n"
                     "num_machines: 2\nnum_processes: 16\nmixed_precision: fp16\n");
@@ -245,7 +248,7 @@ TEST_CASE("flags of accelerate count above its file, and degrees of its parallel
         "accelerate launch --config_file=base.yaml --num_machines 1 --num_processes 8 "
         "--mixed_precision bf16 --use_fsdp --parallelism_config_tp_size 2 "
         "--parallelism_config_cp_size 2 train.py" +
-        model + " --per_device_train_batch_size 3");
+        model_flag + " --per_device_train_batch_size 3");
     check_values(t, {{"cluster.nodes", "1"},
                      {"cluster.gpus_per_node", "8"},
                      {"parallelism.tp", "2"},
@@ -254,18 +257,19 @@ TEST_CASE("flags of accelerate count above its file, and degrees of its parallel
                      {"parallelism.global_batch", "6"},
                      {"workload.dtype", "bf16"},
                      {"parallelism.zero", "3"}});
-    CHECK_THAT(lines(at.read("accelerate launch --config_file gone.yaml train.py" + model).open),
-               Contains("config_file (") && Contains("gone.yaml is not there"));
+    CHECK_THAT(
+        lines(at.read("accelerate launch --config_file gone.yaml train.py" + model_flag).open),
+        Contains("config_file (") && Contains("gone.yaml is not there"));
     CHECK_THAT(lines(at.read("accelerate launch --num_processes 8 --parallelism_config_sp_size 4 "
                              "train.py" +
-                             model)
+                             model_flag)
                          .problems),
                Contains("Ulysses"));
     const auto megatron = at.read(
         "accelerate launch --use_megatron_lm --num_processes 8 --megatron_lm_tp_degree 2 "
         "--megatron_lm_pp_degree 2 --megatron_lm_num_micro_batches 4 --mixed_precision bf16 "
         "train.py" +
-        model + " --per_device_train_batch_size 2");
+        model_flag + " --per_device_train_batch_size 2");
     CHECK(megatron.framework == "megatron-core");
     check_values(megatron, {{"parallelism.tp", "2"},
                             {"parallelism.pp", "2"},
@@ -277,7 +281,7 @@ TEST_CASE("flags of accelerate count above its file, and degrees of its parallel
 // model_config.py, sft_config.py). LLaMA-Factory: full recompute, fp32 weights in full tuning. In a
 // file of flags, those of the line count above it.
 TEST_CASE("TRL, LLaMA-Factory and axolotl have defaults of their own, on the line and in files") {
-    const Launch at;
+    const TrainerLaunch at;
     at.folder.write("sft.yaml",
                     "model_name_or_path: meta-llama/Llama-3.1-8B\nmax_length: 300\n"
                     "per_device_train_batch_size: 2\nuse_peft: true\n");
@@ -289,12 +293,12 @@ TEST_CASE("TRL, LLaMA-Factory and axolotl have defaults of their own, on the lin
                        {"workload.adapter_rank", "64"},
                        {"workload.dtype", "bf16"},
                        {"parallelism.recompute", "full"}});
-    check_values(at.read("accelerate launch --num_processes 8 -m trl.scripts.sft" + model +
+    check_values(at.read("accelerate launch --num_processes 8 -m trl.scripts.sft" + model_flag +
                          " --use_peft --lora_target_modules q_proj up_proj"),
                  {{"workload.seq", "1024"},
                   {"workload.adapter_rank", "16"},
                   {"workload.adapter_on", "linear"}});
-    CHECK_THAT(lines(at.read("accelerate launch --num_processes 8 dpo.py" + model).problems),
+    CHECK_THAT(lines(at.read("accelerate launch --num_processes 8 dpo.py" + model_flag).problems),
                Contains("dpo (") && Contains("second model"));
     at.folder.write("lf.yaml",
                     "model_name_or_path: meta-llama/Meta-Llama-3-8B-Instruct\nstage: "
@@ -323,7 +327,7 @@ TEST_CASE("TRL, LLaMA-Factory and axolotl have defaults of their own, on the lin
 // A second model, its generation or a reward is no part of a forecast of supervised training: said,
 // whatever tool and key it is. 8-bit states and Adafactor are.
 TEST_CASE("training by preferences or rewards is not read as supervised training without a word") {
-    const Launch at;
+    const TrainerLaunch at;
     const std::string ax = "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 128\n",
                       lf =
                           "model_name_or_path: meta-llama/Meta-Llama-3-8B\nfinetuning_type: full\n",
@@ -351,10 +355,10 @@ TEST_CASE("training by preferences or rewards is not read as supervised training
         CAPTURE(text);
         CHECK(problems_of(text).empty());
     }
-    CHECK_THAT(
-        lines(at.read("accelerate launch --num_processes 8 own.py" + model + " --num_generations 8")
-                  .problems),
-        Contains("num_generations ("));
+    CHECK_THAT(lines(at.read("accelerate launch --num_processes 8 own.py" + model_flag +
+                             " --num_generations 8")
+                         .problems),
+               Contains("num_generations ("));
     at.folder.write("p.yaml", ax + "bf16: full\noptimizer: paged_adamw_8bit\n");
     check_values(translate(at.folder.path() + "/p.yaml", {}), {{"workload.optimizer", "adam8bit"},
                                                                {"run.paged_optimizer", "true"},
@@ -370,7 +374,7 @@ TEST_CASE("training by preferences or rewards is not read as supervised training
 }
 
 TEST_CASE("QLoRA's frozen weights in four bits are read from each tool") {
-    const Launch at;
+    const TrainerLaunch at;
     const auto read = [&](const std::string& text) {
         at.folder.write("q.yaml", text);
         return translate(at.folder.path() + "/q.yaml", {});
@@ -390,7 +394,7 @@ TEST_CASE("QLoRA's frozen weights in four bits are read from each tool") {
         CHECK(value(t, "workload.frozen") == frozen);
         CHECK_THAT(lines(t.problems), !Contains("load_in_4bit") && !Contains("quantization_bit"));
     }
-    const auto trl = at.read("accelerate launch --num_processes 8 own.py" + model +
+    const auto trl = at.read("accelerate launch --num_processes 8 own.py" + model_flag +
                              " --load_in_4bit true --lora_r 16");
     CHECK(value(trl, "workload.frozen") == "nf4");
     const auto tune = read(
@@ -405,7 +409,7 @@ TEST_CASE("QLoRA's frozen weights in four bits are read from each tool") {
 
 // bitsandbytes' second packing under each tool's own name; beside nothing packed it says nothing.
 TEST_CASE("whether the scales of four bits are packed again is read from each tool") {
-    const Launch at;
+    const TrainerLaunch at;
     const auto read = [&](const std::string& text) {
         return value(translate(at.folder.write("q.yaml", text), {}), "workload.frozen");
     };
@@ -420,18 +424,18 @@ TEST_CASE("whether the scales of four bits are packed again is read from each to
     CHECK(read(factory + "false\n").empty());
     CHECK(read(axolotl + "false\n") == "nf4");
     CHECK(read(axolotl + "true\n") == "nf4_double");
-    CHECK(value(at.read("trl sft --use_peft --load_in_4bit --use_bnb_nested_quant" + model),
+    CHECK(value(at.read("trl sft --use_peft --load_in_4bit --use_bnb_nested_quant" + model_flag),
                 "workload.frozen") == "nf4_double");
 }
 
 // transformers 5.24, accelerate 1.15: what has no section is switched on by the launch, what
 // contradicts it stops.
 TEST_CASE("the launch's precision holds where DeepSpeed's file has no section for it") {
-    const Launch at;
+    const TrainerLaunch at;
     at.folder.write("plain.json", R"({"zero_optimization": {"stage": 2}})");
     at.folder.write("half.json",
                     R"({"zero_optimization": {"stage": 2}, "fp16": {"enabled": true}})");
-    const std::string run = "deepspeed --num_gpus 8 train.py" + model;
+    const std::string run = "deepspeed --num_gpus 8 train.py" + model_flag;
     CHECK(value(at.read(run + " --deepspeed plain.json --bf16"), "workload.dtype") == "bf16");
     CHECK(value(at.read(run + " --deepspeed plain.json --fp16"), "workload.dtype") == "fp16");
     CHECK(value(at.read(run + " --deepspeed plain.json"), "workload.dtype") == "fp32");
@@ -443,22 +447,22 @@ TEST_CASE("the launch's precision holds where DeepSpeed's file has no section fo
 }
 
 TEST_CASE("JSON in place of a file's name is read as the file would be") {
-    const auto t = Launch().read(
+    const auto t = TrainerLaunch().read(
         "torchrun --nproc_per_node 8 train.py --bf16 --fsdp full_shard --fsdp_config "
         "'{\"activation_checkpointing\": true, \"reshard_after_forward\": \"shard_grad_op\"}'" +
-        model);
+        model_flag);
     check_values(t, {{"parallelism.recompute", "full"}, {"parallelism.zero", "2"}});
-    const auto deep = Launch().read(
+    const auto deep = TrainerLaunch().read(
         "torchrun --nproc_per_node 8 train.py --bf16 --deepspeed "
         "'{\"zero_optimization\": {\"stage\": 1}}'" +
-        model);
+        model_flag);
     check_values(deep, {{"parallelism.zero", "1"}, {"workload.dtype", "bf16"}});
     CHECK(deep.framework == "deepspeed-transformers");
 }
 
 // LLaMA-Factory 0.9.5: hparams/parser.py, launcher.py. 2 nodes x 4 x 2 sequences x 8 = 128.
 TEST_CASE("words behind LLaMA-Factory's file count above it, and its launcher's variables") {
-    const Launch at;
+    const TrainerLaunch at;
     at.folder.write("run.yaml",
                     "model_name_or_path: meta-llama/Llama-3.1-8B\nstage: sft\nfinetuning_type: "
                     "full\nlora_rank: 8\ncutoff_len: 2048\nper_device_train_batch_size: 1\n"
@@ -476,7 +480,7 @@ TEST_CASE("words behind LLaMA-Factory's file count above it, and its launcher's 
 
 // Without its switch a tool trains all weights, whatever lora_r says.
 TEST_CASE("adapters are those of the tool's switch") {
-    const Launch at;
+    const TrainerLaunch at;
     const auto axolotl = [&](const std::string& more) {
         return translate(at.folder.write("a.yml",
                                          "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 2048\n"
@@ -493,7 +497,7 @@ TEST_CASE("adapters are those of the tool's switch") {
                  {{"workload.adapter_rank", "32"}, {"workload.adapter_on", "linear"}});
     check_values(axolotl("adapter: qlora\nload_in_4bit: true\nlora_target_modules: [q_proj]\n"),
                  {{"workload.adapter_rank", "32"}, {"workload.adapter_on", "attention"}});
-    const std::string trl = "trl sft --num_processes 8 --lora_r 32" + model;
+    const std::string trl = "trl sft --num_processes 8 --lora_r 32" + model_flag;
     CHECK(value(at.read(trl), "workload.adapter_rank").empty());
     CHECK(value(at.read(trl + " --use_peft"), "workload.adapter_rank") == "32");
 }
@@ -501,7 +505,7 @@ TEST_CASE("adapters are those of the tool's switch") {
 // axolotl 0.19: TRL's hooks move what layers keep; adapters' layers are not computed again then,
 // layers that are all trained are, and "legacy" waits for the copies.
 TEST_CASE("what axolotl moves to the host is computed again only where all weights are trained") {
-    const Launch at;
+    const TrainerLaunch at;
     const auto read = [&](const std::string& more) {
         return translate(at.folder.write("a.yml",
                                          "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 2048\n"
@@ -533,7 +537,7 @@ TEST_CASE("what axolotl moves to the host is computed again only where all weigh
 // Each tool pads a batch to its longest sequence unless it packs them; LLaMA-Factory packs where
 // it pretrains.
 TEST_CASE("sequences that are not packed are a doubt, whatever tool trains on them") {
-    const Launch at;
+    const TrainerLaunch at;
     const auto doubts = [&](const std::string& text) {
         const auto t = translate(at.folder.write("p.yaml", text), {});
         return has(lines(t.open), "a batch of others has that of its longest");
@@ -558,7 +562,7 @@ TEST_CASE("sequences that are not packed are a doubt, whatever tool trains on th
 
 // fms-hf-tuning's jobs have accelerate's flags in a table: nothing of it is read, and it is said.
 TEST_CASE("names in tables that nobody reads are problems if they are of what changes a step") {
-    const Launch at;
+    const TrainerLaunch at;
     const auto t = translate(at.folder.write("job.json",
                                              R"({"model_name_or_path": "meta-llama/Llama-3.1-8B",
  "per_device_train_batch_size": 4, "accelerate_launch_args": {"fsdp_sharding_strategy": 1,
@@ -570,7 +574,7 @@ TEST_CASE("names in tables that nobody reads are problems if they are of what ch
 
 // What they take for granted is theirs whether or not the file is there.
 TEST_CASE("a launch whose file is not there has its own tool's defaults") {
-    const Launch at;
+    const TrainerLaunch at;
     for (const auto& [line, tool] :
          {std::pair("llamafactory-cli train gone.yaml", "LLaMA-Factory"),
           {"axolotl train gone.yml", "axolotl"},
@@ -584,7 +588,7 @@ TEST_CASE("a launch whose file is not there has its own tool's defaults") {
 
 // finetuning_args.py: lora_target all; it says nothing where no adapters are trained.
 TEST_CASE("LLaMA-Factory's adapters are at all linear layers unless told") {
-    const Launch at;
+    const TrainerLaunch at;
     const auto on = [&](const std::string& more) {
         return value(translate(at.folder.write("l.yaml",
                                                "model_name_or_path: meta-llama/Llama-3.1-8B\n"
@@ -601,7 +605,7 @@ TEST_CASE("LLaMA-Factory's adapters are at all linear layers unless told") {
 // LLaMA-Factory's own files by their names; TRL computes layers again unless told, whatever
 // accelerate's file says of its own checkpoints.
 TEST_CASE("what a file's name says of offload, and whose checkpoints are off") {
-    const Launch at;
+    const TrainerLaunch at;
     const auto factory = [&](const std::string& file) {
         return translate(at.folder.write("run.yaml",
                                          "model_name_or_path: meta-llama/Llama-3.1-8B\nstage: sft\n"
@@ -640,24 +644,25 @@ TEST_CASE("what a file's name says of offload, and whose checkpoints are off") {
                                                 "mixed_precision: bf16\nfsdp_config:\n  "
                                                 "fsdp_activation_checkpointing: ") +
                                         own + "\n");
-        CHECK(value(at.read("accelerate launch --config_file acc.yaml sft.py" + model),
+        CHECK(value(at.read("accelerate launch --config_file acc.yaml sft.py" + model_flag),
                     "parallelism.recompute") == again);
     }
-    CHECK(value(at.read("accelerate launch --config_file acc.yaml sft.py" + model +
+    CHECK(value(at.read("accelerate launch --config_file acc.yaml sft.py" + model_flag +
                         " --gradient_checkpointing False"),
                 "parallelism.recompute") == "none");
 }
 
 TEST_CASE("a least and a most number of nodes are one where they are alike") {
-    const Launch at;
-    const std::string run = " --nproc_per_node=8 train.py --per_device_train_batch_size 1" + model;
+    const TrainerLaunch at;
+    const std::string run =
+        " --nproc_per_node=8 train.py --per_device_train_batch_size 1" + model_flag;
     CHECK(value(at.read("torchrun --nnodes=2:2" + run), "cluster.nodes") == "2");
     CHECK(value(at.read("torchrun --nnodes 1:4" + run), "cluster.nodes") == "1");
 }
 
 TEST_CASE("flags that nobody knows are problems if their names are of what changes a step") {
-    const Launch at;
-    const auto t = at.read("torchrun --nproc_per_node 8 own.py" + model +
+    const TrainerLaunch at;
+    const auto t = at.read("torchrun --nproc_per_node 8 own.py" + model_flag +
                            " --magic_parallel_size 4 --expert_depth 3 --favourite_colour red "
                            "--num_layers 7 --use_liger_kernel --optim lomo "
                            "--config_overrides n_layer=3 --load_in_4bit");
@@ -669,7 +674,7 @@ TEST_CASE("flags that nobody knows are problems if their names are of what chang
 }
 
 TEST_CASE("a folder with a config.json beside the script is the model that a launch names") {
-    const Launch at;
+    const TrainerLaunch at;
     std::filesystem::create_directories(at.folder.path() + "/local");
     at.folder.write("local/config.json",
                     R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 128,
@@ -680,8 +685,8 @@ TEST_CASE("a folder with a config.json beside the script is the model that a lau
 }
 
 TEST_CASE("what installs packages is no launch") {
-    const Launch at;
-    const auto t = at.read("pip install --upgrade trl accelerate\ntrl sft" + model);
+    const TrainerLaunch at;
+    const auto t = at.read("pip install --upgrade trl accelerate\ntrl sft" + model_flag);
     CHECK(t.format == "TRL");
     CHECK_THAT(lines(t.open), !Contains("training commands"));
 }

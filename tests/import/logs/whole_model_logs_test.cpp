@@ -18,7 +18,7 @@ const std::string model_summary =
 const std::string launch =
     "local_rank 0\nworld_rank 0\nworld_size 4\nddp\nDistributedDataParallel(\n  (module): B(\n)\n";
 
-std::string header(int rank, int step) {
+std::string rank_header(int rank, int step) {
     const std::string r = std::to_string(rank);
     return "[rank:" + r + " stage:" + r +
            "] transformer-block(module) forward time (no send/recv) - step " + std::to_string(step);
@@ -33,9 +33,9 @@ std::string batch(int number, const std::string& time) {
 }
 // Two stages; layer 1 is cut: 224 operations on rank 0, 32 on rank 1.
 std::string stages(int step) {
-    return header(1, step) + "\n" + layer("1", "10.5", 32) + "\n" + layer("lm_head", "130.25", 32) +
-           "\n" + header(0, step) + "\n" + layer("0", "40", 256) + "\n" + layer("1", "29", 224) +
-           "\n";
+    return rank_header(1, step) + "\n" + layer("1", "10.5", 32) + "\n" +
+           layer("lm_head", "130.25", 32) + "\n" + rank_header(0, step) + "\n" +
+           layer("0", "40", 256) + "\n" + layer("1", "29", 224) + "\n";
 }
 const std::string pipeline_head =
     "> Total parameters in model: 1,235,814,400\n> World size: 2\n>> model class name: "
@@ -112,7 +112,7 @@ TEST_CASE(
 
 TEST_CASE("lines that two stages print at once are told apart by layer and number of operations") {
     const LogFolder folder;
-    const std::string torn = header(1, 3) + header(0, 3) + "\n\n" + layer("1", "11", 32) +
+    const std::string torn = rank_header(1, 3) + rank_header(0, 3) + "\n\n" + layer("1", "11", 32) +
                              layer("0", "41", 256) + "\n\n" + layer("lm_head", "131", 32) +
                              layer("1", "30", 224) + "\n\n";
     const ReadRun run =
@@ -124,8 +124,8 @@ TEST_CASE("lines that two stages print at once are told apart by layer and numbe
 
 TEST_CASE("a pipeline's log that breaks off inside a step says which stage is incomplete") {
     const LogFolder folder;
-    const std::string text =
-        pipeline_head + stages(1) + stages(2) + header(1, 3) + "\n" + layer("1", "11", 32) + "\n";
+    const std::string text = pipeline_head + stages(1) + stages(2) + rank_header(1, 3) + "\n" +
+                             layer("1", "11", 32) + "\n";
     const ReadRun run = import_log(folder.file("a.log", text)).runs.at(0);
     CHECK(series(run, "timed.forward", 1).size() == 2);
     REQUIRE(run.notes.size() == 1);

@@ -8,7 +8,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-const std::string header =
+const std::string nccl_header =
     "#       size         count      type   redop    root     time   algbw   busbw #wrong     time "
     "  algbw   busbw #wrong\n";
 
@@ -28,7 +28,7 @@ TEST_CASE("nccl-tests: ranks and nodes from the device lines, the operation from
                 std::to_string(r / 2) + " device 0 [0000:04:00] NVIDIA H100\n";
     const auto log = read(
         "a.log",
-        text + header +
+        text + nccl_header +
             "  1048576  262144  float  sum  -1  100.0  10.00  15.00  0  90.0  11.0  16.5  0\n");
     REQUIRE(log.rows.size() == 1);
     const CollectiveRow& row = log.rows[0].out_of_place;
@@ -74,7 +74,7 @@ TEST_CASE("nccl-tests: several tests in one file, wrong rows and empty ones left
         "#  Rank  0 Group  0 Pid 1 on n0 device 0 [0x04] GPU\n#  Rank  1 Group  0 Pid 1 on n0 "
         "device 1 [0x05] GPU\n";
     const auto table = [&](const std::string& name, const std::string& rows) {
-        return "# Collective test starting: " + name + "_perf\n" + devices + header + rows;
+        return "# Collective test starting: " + name + "_perf\n" + devices + nccl_header + rows;
     };
     const auto log =
         read("x.log", table("all_gather",
@@ -132,7 +132,8 @@ TEST_CASE("nccl-tests: processes that do not communicate are no collective") {
         return "#  Rank  " + std::to_string(rank) + " Group  0 Pid 1 on " + host +
                " device 0 [0x07] GPU\n";
     };
-    const std::string silent = header + " 1048576 262144 float sum -1 5.0 209.7 0.00 0 0.3 9 0 0\n";
+    const std::string silent =
+        nccl_header + " 1048576 262144 float sum -1 5.0 209.7 0.00 0 0.3 9 0 0\n";
     const std::string run = "srun ./all_reduce_perf -g 1\n# nThread 1 nGpus 1\n";
     REQUIRE_THROWS_WITH(
         read("x.log", run + device(0, "n3") + device(0, "n4") + device(0, "n5") + silent),
@@ -143,26 +144,27 @@ TEST_CASE("nccl-tests: processes that do not communicate are no collective") {
     std::string eight;
     for (int r = 0; r < 8; ++r) eight += device(r, "n3");
     const std::string of_four =
-        header + " 1048576 262144 float sum -1 100.0 20.00 30.00 0 90.0 11.0 16.5 0\n";
+        nccl_header + " 1048576 262144 float sum -1 100.0 20.00 30.00 0 90.0 11.0 16.5 0\n";
     REQUIRE_THROWS_WITH(read("x.log", run + eight + of_four),
                         Contains("20 GB/s and 30 on the bus are not those of all_reduce between "
                                  "the 8 ranks of its device lines"));
     REQUIRE(read("x.log", run + eight + of_four, {.op = "", .ranks = 4, .nodes = 1}).rows.size() ==
             1);
     // A run that broke off before its table, and another in the same file.
-    REQUIRE(read("x.log", run + eight + run + device(0, "n3") + device(1, "n3") + header +
+    REQUIRE(read("x.log", run + eight + run + device(0, "n3") + device(1, "n3") + nccl_header +
                               " 1048576 262144 float sum -1 100.0 20.00 20.00 0 90.0 11.0 11 0\n")
                 .rows[0]
                 .out_of_place.ranks == 2);
 }
 
 TEST_CASE("nccl-tests: what is not told is asked for") {
-    const std::string rows = header + " 1024 128 float none -1 7.5 0.14 0.10 0 7.5 0.1 0.1 0\n";
+    const std::string rows =
+        nccl_header + " 1024 128 float none -1 7.5 0.14 0.10 0 7.5 0.1 0.1 0\n";
     REQUIRE_THROWS_WITH(read("x.log", rows), Contains("--op"));
     REQUIRE_THROWS_WITH(read("all_gather.log", rows), Contains("--ranks"));
     const auto log = read("all_gather.log", rows, {.op = "", .ranks = 8, .nodes = 1});
     REQUIRE(log.rows[0].out_of_place.ranks == 8);
-    REQUIRE_THROWS_WITH(read("all_reduce.log", "# nThread 1\n" + header), Contains("no row"));
+    REQUIRE_THROWS_WITH(read("all_reduce.log", "# nThread 1\n" + nccl_header), Contains("no row"));
 }
 
 // Host names and time stamps before each line, in UTF-16; times of the host are none of a transfer;
@@ -174,7 +176,7 @@ TEST_CASE(
         "#  Rank  0 Group  0 Pid 1 on n0 device 0 [0x04] GPU\n#  Rank  1 Group  0 Pid 1 on n0 "
         "device 1 [0x05] GPU\n";
     const std::string table =
-        "# Collective test starting: all_gather_perf\n" + devices + header +
+        "# Collective test starting: all_gather_perf\n" + devices + nccl_header +
         "  1048576  262144  float  none  -1  100.0  10.00  5.00  0  90.0  11.0  5.5  0\n";
     std::string stamped, wide = "\xff\xfe";
     for (const char c : "\n" + table)
@@ -246,7 +248,7 @@ TEST_CASE("nccl-tests: its output is known by any of its marks") {
 // a factor of 2 or 1 could be any number.
 TEST_CASE("nccl-tests: ranks from the widest bandwidths, where they tell") {
     const auto ranks = [](const char* name, const char* bandwidths, const char* more = "") {
-        const std::string rows = header +
+        const std::string rows = nccl_header +
                                  " 1024 128 float sum -1 7.5 0.14 0.10 0 7.5 0.1 0.1 0\n 1048576 "
                                  "262144 float sum -1 100.0 " +
                                  bandwidths + " 0 90.0 11.0 16.5 0\n" + more;
@@ -278,7 +280,7 @@ TEST_CASE("nccl-tests: ranks from the widest bandwidths, where they tell") {
           "4 all_reduce");
     const auto log =
         read("all_reduce.log",
-             header + " 1048576 262144 float sum -1 100.0 10.00 17.50 0 90.0 11.0 16.5 0\n");
+             nccl_header + " 1048576 262144 float sum -1 100.0 10.00 17.50 0 90.0 11.0 16.5 0\n");
     CHECK(log.notes ==
           std::vector<std::string>{"all_reduce: 8 ranks, from bus over algorithm bandwidth",
                                    "all_reduce: nodes not stated; use --nodes N"});
@@ -293,8 +295,8 @@ TEST_CASE("nccl-tests: tags of mpirun, and a second table over the same devices"
                           tag +
                           " #  Rank  1 Group  0 Pid 1 on n1 device 1 [0x05] NVIDIA H100 80GB\n";
     const std::string row = " 1024 128 float none -1 7.5 0.14 0.10 0 8.5 0.1 0.1 0\n";
-    const auto log = read("all_gather.log",
-                          "#\n" + devices + tag + header + tag + row + tag + row + header + row);
+    const auto log = read("all_gather.log", "#\n" + devices + tag + nccl_header + tag + row + tag +
+                                                row + nccl_header + row);
     REQUIRE(log.rows.size() == 3);
     for (const NcclTestsRow& r : log.rows) {
         CHECK((r.out_of_place.ranks == 2 && r.out_of_place.nodes == 2));
@@ -302,9 +304,9 @@ TEST_CASE("nccl-tests: tags of mpirun, and a second table over the same devices"
         CHECK(r.in_place.si() == Approx(8.5e-6));
     }
     // A wide number leaves no blank behind the tag.
-    const auto wide = read(
-        "all_gather.log",
-        devices + header + tag + "137438953472 128 float none -1 7.5 0.14 0.10 0 8.5 0.1 0.1 0\n");
+    const auto wide = read("all_gather.log",
+                           devices + nccl_header + tag +
+                               "137438953472 128 float none -1 7.5 0.14 0.10 0 8.5 0.1 0.1 0\n");
     REQUIRE(wide.rows.size() == 1);
     CHECK(wide.rows[0].out_of_place.bytes == Bytes(137438953472.0));
 }
@@ -315,7 +317,7 @@ TEST_CASE("nccl-tests: imported as a table of collectives") {
     const std::string json = folder.write("run.json", json_run), out = folder.path() + "/out.csv";
     const std::string untold = folder.write(
         "all_reduce.log",
-        header + " 1048576 262144 float sum -1 100.0 10.00 17.50 0 90.0 11.0 16.5 0\n");
+        nccl_header + " 1048576 262144 float sum -1 100.0 10.00 17.50 0 90.0 11.0 16.5 0\n");
     CHECK(are_profiles({json, untold}));
     CHECK_FALSE(are_profiles({}));
     CHECK_FALSE(are_profiles({json, folder.write("x.txt", "x")}));
@@ -354,8 +356,8 @@ TEST_CASE("nccl-tests: a table of wrong rows alone is said") {
         "#  Rank  0 Group  0 Pid 1 on n0 device 0 [0x04] GPU\n#  Rank  1 Group  0 Pid 1 on n0 "
         "device 1 [0x05] GPU\n#  Rank  2 Group  7 Pid 1 on n2 device 1 [0x05] GPU\n";
     const auto table = [&](const char* op, const char* wrong) {
-        return std::string("# Collective test starting: ") + op + "_perf\n" + devices + header +
-               " 1024 128 float none -1 7.5 0.1 0.1 " + wrong + " 7.5 0.1 0.1 0\n";
+        return std::string("# Collective test starting: ") + op + "_perf\n" + devices +
+               nccl_header + " 1024 128 float none -1 7.5 0.1 0.1 " + wrong + " 7.5 0.1 0.1 0\n";
     };
     const auto log = read("x.log", table("all_gather", "0") + table("alltoall", "1"));
     CHECK(log.rows.size() == 1);

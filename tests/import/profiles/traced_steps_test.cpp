@@ -20,7 +20,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-double us(Seconds time) { return time.si() * 1e6; }
+double in_us(Seconds time) { return time.si() * 1e6; }
 
 // A kernel of `length` us, and an all-reduce launched behind it that begins when the kernel has
 // ended and ends at 130 us.
@@ -80,9 +80,9 @@ TEST_CASE(
     REQUIRE(r.step.ranks.size() == 2);
     for (const auto& [rank, exposed] : {std::pair{0, 30.0}, {1, 80.0}}) {
         const TracedRank& found = r.step.ranks[static_cast<std::size_t>(rank)];
-        CHECK(us(found.measured_exposed) == Approx(exposed));
-        CHECK(us(found.predicted_exposed) == Approx(exposed));
-        CHECK(us(found.predicted_span) == Approx(130));
+        CHECK(in_us(found.measured_exposed) == Approx(exposed));
+        CHECK(in_us(found.predicted_exposed) == Approx(exposed));
+        CHECK(in_us(found.predicted_span) == Approx(130));
     }
     CHECK(cost_error(r.step.error) == Approx(0).margin(1e-9));
     CHECK(schedule_error(r.step.error) == Approx(0).margin(1e-9));
@@ -167,7 +167,7 @@ TEST_CASE("tables of a trace refine what a cluster and a framework say of steps"
     CHECK(mine.kernel.gemm_efficiency == start.kernel.gemm_efficiency);
     const Framework framework = read_framework(folder.path() + "/mine.framework.toml");
     CHECK(*ruled_value(framework, "runtime.kernels") == "eager");
-    CHECK(us(parse_seconds(*ruled_value(framework, "cluster.host.call"))) ==
+    CHECK(in_us(parse_seconds(*ruled_value(framework, "cluster.host.call"))) ==
           Approx(4.3).epsilon(0.05));
 }
 

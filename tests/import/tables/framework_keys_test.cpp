@@ -38,9 +38,9 @@ const Overrides one_rank_a_replica{{"parallelism.tp", "1"},
 const Overrides gpt{
     {"workload.gated", "false"}, {"workload.positions", "learned"}, {"workload.norm", "layernorm"}};
 const Overrides zero_1{{"parallelism.zero", "1"}}, zero_3{{"parallelism.zero", "3"}};
-const Overrides experts{{"workload.moe.experts", "16"}, {"workload.moe.top_k", "2"},
-                        {"workload.moe.ffn", "512"},    {"parallelism.pp", "1"},
-                        {"parallelism.dp", "8"},        {"parallelism.ep", "8"}};
+const Overrides expert_cells{{"workload.moe.experts", "16"}, {"workload.moe.top_k", "2"},
+                             {"workload.moe.ffn", "512"},    {"parallelism.pp", "1"},
+                             {"parallelism.dp", "8"},        {"parallelism.ep", "8"}};
 
 Overrides operator+(Overrides a, const Overrides& b) {
     a.insert(a.end(), b.begin(), b.end());
@@ -101,16 +101,16 @@ const std::vector<Law> of_forecasts{
      "90",
      {{"framework.optimizer_groups_a_layer", "9"}, {"cluster.host.call", "1 ms"}}},
     {"expert_graphs", "true",
-     experts + Overrides{{"cluster.preset", "b200-x8"},
-                         {"cluster.nodes", "2"},
-                         {"framework.host.expert_layer", "9 ms"}}},
-    {"expert_products", "each", experts},
-    {"expert_tensor_parallel", "false", experts},
+     expert_cells + Overrides{{"cluster.preset", "b200-x8"},
+                              {"cluster.nodes", "2"},
+                              {"framework.host.expert_layer", "9 ms"}}},
+    {"expert_products", "each", expert_cells},
+    {"expert_tensor_parallel", "false", expert_cells},
     {"cuts_narrow_experts", "true",
-     experts + Overrides{{"framework.expert_tensor_parallel", "true"}}},
+     expert_cells + Overrides{{"framework.expert_tensor_parallel", "true"}}},
     {"blocking_p2p", "true"},
     {"launch_blocking", "true", {{"framework.host.layer", "3 ms"}}},
-    {"dispatch_once", "true", experts + Overrides{{"workload.moe.top_k", "6"}}},
+    {"dispatch_once", "true", expert_cells + Overrides{{"workload.moe.top_k", "6"}}},
     {"reserved", "1.25",
      one_rank_a_replica + Overrides{{"parallelism.vp", "1"},
                                     {"workload.gated", "true"},
@@ -118,7 +118,7 @@ const std::vector<Law> of_forecasts{
                                     {"parallelism.cut", "modules"}}},  // others are replayed
     {"host.call", "2 ms"},
     {"host.layer", "20 ms"},
-    {"host.expert_layer", "20 ms", experts},
+    {"host.expert_layer", "20 ms", expert_cells},
     {"host.micro_batch", "20 ms"},
     {"host.exchange", "20 ms"},
     {"host.exchange_setup", "20 ms", {}, "bert_fastermoe"},
@@ -140,7 +140,7 @@ const std::vector<Law> of_sweeps{{"can.tensor", "false"},
                                  {"can.context_without_shards", "false"},
                                  {"can.recompute", "[\"full\"]"},
                                  {"can.switches", "[\"runtime.exchanges.tensor=never|always\"]"},
-                                 {"can.experts_without_sequence", "false", experts}};
+                                 {"can.experts_without_sequence", "false", expert_cells}};
 
 // Of rows that leave open what the framework's key decides.
 const std::vector<Law> of_rows{

@@ -7,7 +7,7 @@ using namespace stepcast;
 
 namespace {
 
-const std::string header =
+const std::string pytorch_header =
     "case_id,layers,hidden,heads,ffn,vocab,seq,batch,dtype,attention,optimizer,forward_s,backward_"
     "s,optimizer_s,step_s,"
     "step_p10_s,step_p90_s,peak_bytes,samples\n";
@@ -27,9 +27,10 @@ std::string one_gpu(const TestFolder& folder) {
 TEST_CASE("a row of PyTorch steps is a script's GPT with its phases and peak") {
     const TestFolder folder;
     const auto found = comparisons_of_pytorch(
-        folder.write("steps.csv", header + "gpt2-124m,12,768,12,3072,50304,1024,8,tf32,plain,adamw-"
-                                           "fused,0.01,0.02,0.001,0.0312,"
-                                           "0.031,0.032,11030000000,20\n"),
+        folder.write("steps.csv", pytorch_header +
+                                      "gpt2-124m,12,768,12,3072,50304,1024,8,tf32,plain,adamw-"
+                                      "fused,0.01,0.02,0.001,0.0312,"
+                                      "0.031,0.032,11030000000,20\n"),
         one_gpu(folder));
     REQUIRE(found.size() == 1);
     const Case& c = found[0].what;
@@ -54,8 +55,9 @@ TEST_CASE("the script has one GPU on a cluster of many") {
     const TestFolder folder;
     const auto found = comparisons_of_pytorch(
         folder.write("steps.csv",
-                     header + "gpt2-124m,12,768,12,3072,50304,1024,8,tf32,plain,adamw-fused,0.01,0."
-                              "02,0.001,0.0312,0.031,0.032,11030000000,20\n"),
+                     pytorch_header +
+                         "gpt2-124m,12,768,12,3072,50304,1024,8,tf32,plain,adamw-fused,0.01,0."
+                         "02,0.001,0.0312,0.031,0.032,11030000000,20\n"),
         "dgx-h100");
     REQUIRE(found.size() == 1);
     CHECK(found[0].refused_because.empty());
@@ -67,9 +69,10 @@ TEST_CASE("a step that ran out of memory, or is not the script's, is refused wit
     const auto found = comparisons_of_pytorch(
         folder.write(
             "steps.csv",
-            header + "gpt2,12,768,12,3072,50304,1024,999,bf16,plain,adamw-fused,oom,,,,,,,0\n"
-                     "gpt2,12,768,12,3072,50304,1024,8,bf16,flash,sgd,0.01,0.02,0.001,0.03,,,,20\n"
-                     "gpt2,12,768,11,3072,50304,1024,8,bf16,flash,adamw-fused,1,1,1,1,,,,20\n"),
+            pytorch_header +
+                "gpt2,12,768,12,3072,50304,1024,999,bf16,plain,adamw-fused,oom,,,,,,,0\n"
+                "gpt2,12,768,12,3072,50304,1024,8,bf16,flash,sgd,0.01,0.02,0.001,0.03,,,,20\n"
+                "gpt2,12,768,11,3072,50304,1024,8,bf16,flash,adamw-fused,1,1,1,1,,,,20\n"),
         one_gpu(folder));
     REQUIRE(found.size() == 3);
     const auto reason = [&](std::size_t i) {

@@ -11,14 +11,14 @@ using namespace stepcast;
 
 namespace {
 
-const std::string header =
+const std::string hashed_header =
     "source,case_id,model,layers,hidden,heads,kv_heads,ffn,vocab,seq,gpus,gpu,tp,pp,dp,mbs,gbs,"
     "precision,step_s\n";
 const std::string fitted_row =
     "mine,one,llama3-8b,32,4096,32,8,14336,128256,8192,16,H100,2,1,8,1,128,bf16,4.1237\n";
 
 std::vector<RowHash> rows_of(const TestFolder& folder, const std::string& row) {
-    const auto found = read_comparisons(folder.write("row.csv", header + row), "");
+    const auto found = read_comparisons(folder.write("row.csv", hashed_header + row), "");
     REQUIRE(found.size() == 1);
     INFO(found.front().refused_because);
     REQUIRE(found.front().refused_because.empty());
@@ -68,7 +68,7 @@ TEST_CASE("a row of another meaning was not fitted") {
 TEST_CASE("a list of rows has those of steps by experiment and by cells") {
     const CasesHome home;
     const TestFolder folder;
-    const auto path = folder.write("rows.csv", header + fitted_row);
+    const auto path = folder.write("rows.csv", hashed_header + fitted_row);
     const auto rows = rows_of_table(path);
     CHECK(rows.size() == 2);
     CHECK(known_among(rows, rows_of(folder, fitted_row).front()));

@@ -11,7 +11,7 @@ using namespace stepcast;
 namespace {
 
 using Lines = std::vector<std::string>;
-ListedBlock attention_of(const Experiment& e) {
+ListedBlock listed_attention(const Experiment& e) {
     return listed_block(e, attention_block(e.workload, rank_shape(e)));
 }
 
@@ -30,7 +30,7 @@ Experiment eager() {
 TEST_CASE("composed norms and rotary positions are many kernels with many times the bytes") {
     Experiment e = eager();
     e.runtime.composed = {Composed::norms, Composed::rotary};
-    const ListedBlock of = attention_of(e);
+    const ListedBlock of = listed_attention(e);
     CHECK(of.forward == Lines{"attention_norm r73728 w61440 x7", "qkv 48x128x64",
                               "rotary r105984 w82944 x10",
                               "attention 3 sequences 8 heads 16x16 widths 8 8 causal",
@@ -42,9 +42,9 @@ TEST_CASE("composed norms and rotary positions are many kernels with many times 
                 "qkv 48x64x128", "qkv 128x64x48", "attention_norm_backward r172032 w141312 x17",
                 "residual_backward r12288 w6144"});
     e.workload.norm = Norm::layernorm;  // one kernel of PyTorch
-    CHECK(attention_of(e).forward[0] == "attention_norm r6144 w6144");
+    CHECK(listed_attention(e).forward[0] == "attention_norm r6144 w6144");
     e.runtime.composed = {Composed::activation, Composed::experts};
-    CHECK(attention_of(e).forward[2] == "rotary r12288 w12288 x3");
+    CHECK(listed_attention(e).forward[2] == "rotary r12288 w12288 x3");
 }
 
 // 3 sequences, 8 heads, 16 x 16 scores of 2 bytes: 12288. One kernel reads the visible half, and
@@ -53,7 +53,7 @@ TEST_CASE("plain attention's softmax in steps is four kernels over fp32 scores")
     Experiment e = eager();
     e.runtime.attention = AttentionKind::plain;
     const auto softmax = [&] {
-        const ListedBlock of = attention_of(e);
+        const ListedBlock of = listed_attention(e);
         Lines found;
         for (const Lines* lines : {&of.forward, &of.backward})
             std::ranges::copy_if(*lines, std::back_inserter(found),
@@ -144,7 +144,7 @@ TEST_CASE("gradients of biases and norms are column sums in kernels of their own
     e.workload.norm = Norm::layernorm;
     const auto sums = [&] {
         Lines found;
-        for (const std::string& line : attention_of(e).backward)
+        for (const std::string& line : listed_attention(e).backward)
             if (line.find("_gradient ") != std::string::npos) found.push_back(line);
         return found;
     };
@@ -182,7 +182,7 @@ TEST_CASE("gradients of biases and norms are column sums in kernels of their own
 TEST_CASE("automatic casting keeps norms and residuals in fp32 and casts weights and inputs") {
     Experiment e = eager();
     e.runtime.autocast = true;
-    const ListedBlock of = attention_of(e);
+    const ListedBlock of = listed_attention(e);
     CHECK(of.forward == Lines{"attention_norm r12288 w12288", "cast r12288 w6144",
                               "cast r32768 w16384", "qkv 48x128x64", "rotary r12288 w12288 x3",
                               "attention 3 sequences 8 heads 16x16 widths 8 8 causal",
@@ -196,10 +196,10 @@ TEST_CASE("automatic casting keeps norms and residuals in fp32 and casts weights
                 "attention_norm_backward r24576 w12288 x2", "residual_backward r24576 w12288"});
     // keys and values cast the norm's result anew: three times
     e.runtime.fused_projections = false;
-    const ListedBlock apart = attention_of(e);
+    const ListedBlock apart = listed_attention(e);
     CHECK(std::ranges::count(apart.forward, "cast r12288 w6144") == 3);
     e.workload.dtype = Dtype::tf32;  // tensors are fp32 already
-    CHECK(std::ranges::none_of(attention_of(e).forward,
+    CHECK(std::ranges::none_of(listed_attention(e).forward,
                                [](const std::string& line) { return line.starts_with("cast"); }));
 }
 
@@ -264,23 +264,23 @@ TEST_CASE("adapters as PEFT composes them are fp32 products between casts, a sca
     // bit, and sums of gradients in fp32.
     e.runtime.attention = AttentionKind::flash;
     e.runtime.autocast = true;
-    const Lines forward = adapter(attention_of(e).forward),
-                backward = adapter(attention_of(e).backward);
+    const Lines forward = adapter(listed_attention(e).forward),
+                backward = adapter(listed_attention(e).backward);
     CHECK(forward[6] == "adapter_cast r12288 w6144");
     CHECK(forward[7] == "adapter_in 48x8x64");
     CHECK(backward[8] == "adapter_sum_backward r24576 w12288");
     // fp32 needs no casts.
     e.runtime.autocast = false;
     e.workload.dtype = Dtype::fp32;
-    CHECK(adapter(attention_of(e).forward).size() == 8);
-    CHECK(adapter(attention_of(e).backward).size() == 12);
+    CHECK(adapter(listed_attention(e).forward).size() == 8);
+    CHECK(adapter(listed_attention(e).backward).size() == 12);
 }
 
 // Queries: 48 x 8 heads of 8, 6144 bytes; keys half of that.
 TEST_CASE("norms of queries and keys, and of what a block adds") {
     Experiment e = eager();
     e.workload.qk_norm = e.workload.post_norms = true;
-    const ListedBlock of = attention_of(e);
+    const ListedBlock of = listed_attention(e);
     CHECK(of.forward[2] == "query_norm r6144 w6144");
     CHECK(of.forward[3] == "key_norm r3072 w3072");
     CHECK(of.forward[7] == "post_norm r6144 w6144");

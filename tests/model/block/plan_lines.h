@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -60,6 +61,13 @@ inline std::vector<std::string> lines_of(const TaskGraph& graph, int rank) {
             if (place.rank() == rank)
                 lines.push_back(fmt::format("{} {}", graph.name(t), line_of(graph.op(t))));
     return lines;
+}
+
+// Tasks of this name.
+inline int count_of(const TaskGraph& graph, std::string_view name) {
+    int tasks = 0;
+    for (TaskId t = 0; t < graph.size(); ++t) tasks += graph.name(t) == name;
+    return tasks;
 }
 
 }  // namespace stepcast

@@ -11,12 +11,12 @@ using namespace stepcast;
 
 namespace {
 // Four ranks, 64 experts, everything allowed.
-Experiment valid() {
+Experiment valid_moe_layer() {
     const TestHome home;
     return read_experiment("moe_layer_alltoall");
 }
 std::string told(const std::function<void(Experiment&)>& change) {
-    auto e = valid();
+    auto e = valid_moe_layer();
     change(e);
     return complaint([&] { check_experiment(e); });
 }

@@ -22,18 +22,18 @@ struct Bicycle {
     int of_no_file = 3;
 };
 
-Bicycle read(const std::string& text) {
+Bicycle read_bicycle(const std::string& text) {
     const TestFolder folder;
     return read_table<Bicycle>(folder.write("b.toml", text), "a bicycle");
 }
-std::string refusal(const std::string& text) {
-    return complaint([&] { read(text); });
+std::string refusal_of_bicycle(const std::string& text) {
+    return complaint([&] { read_bicycle(text); });
 }
 
 }  // namespace
 
 TEST_CASE("a file of tables fills the fields that its struct names") {
-    const Bicycle b = read(
+    const Bicycle b = read_bicycle(
         "built_in = \"2 h\"\nsold.to = [\"A\", \"B\"]\n[spare]\npressure = 4\n[[wheel]]\nrim = "
         "\"steel\"\n[[wheel]]\nrim = \"wood\"\n");
     CHECK(b.built_in == Seconds(7200));
@@ -54,14 +54,14 @@ TEST_CASE("a file of tables fills the fields that its struct names") {
 
 TEST_CASE("a field that no struct has, or that may not be so, is refused with its place") {
     CHECK_THAT(
-        refusal("[[wheel]]\nrin = \"x\"\n"),
+        refusal_of_bicycle("[[wheel]]\nrin = \"x\"\n"),
         Contains(":2:1: \"wheel.0.rin\" is no key of a bicycle, did you mean \"wheel.rim\"?"));
-    CHECK_THAT(refusal("[spare]\npressure = 11\n"),
+    CHECK_THAT(refusal_of_bicycle("[spare]\npressure = 11\n"),
                Contains(":2:12: spare.pressure: 11 is out of range; expected 1 to 10"));
-    CHECK_THAT(refusal("built_in = 3\n"), Contains(":1:12: built_in: 3 has no unit"));
+    CHECK_THAT(refusal_of_bicycle("built_in = 3\n"), Contains(":1:12: built_in: 3 has no unit"));
     for (const char* unknown : {"of_no_file = 4\n", "wheel = 3\n", "sold = 3\n",
                                 "built_in_days = 3\n", "spare.rim.x = 3\n"})
-        CHECK_THAT(refusal(unknown), Contains("is no key of a bicycle"));
+        CHECK_THAT(refusal_of_bicycle(unknown), Contains("is no key of a bicycle"));
     CHECK(names_of_fields(keys_in<Bicycle>()) ==
           std::vector<std::string>{"built_in", "sold.to", "spare.rim", "spare.pressure",
                                    "wheel.rim", "wheel.pressure"});

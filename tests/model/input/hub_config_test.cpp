@@ -9,12 +9,12 @@ using namespace stepcast;
 
 namespace {
 
-Workload read(const std::string& text) {
+Workload read_workload(const std::string& text) {
     const TestFolder folder;
     return read_hub_config(folder.write("config.json", text)).workload;
 }
 
-double counted(const std::string& text) { return count_parameters(read(text)).total(); }
+double counted(const std::string& text) { return count_parameters(read_workload(text)).total(); }
 
 std::string told(const std::string& text) {
     const TestFolder folder;
@@ -66,12 +66,12 @@ TEST_CASE(
         R"({"model_type": "qwen3", "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28, "head_dim": 128,
                       "num_attention_heads": 16, "num_key_value_heads": 8, "vocab_size": 151936, "tie_word_embeddings": true})";
     CHECK(counted(qwen3) == 596'049'920);
-    CHECK(read(qwen3).qk_norm);
+    CHECK(read_workload(qwen3).qk_norm);
     const std::string gemma2 =
         R"({"model_type": "gemma2", "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26, "head_dim": 256,
                       "num_attention_heads": 8, "num_key_value_heads": 4, "vocab_size": 256000, "sliding_window": 4096})";
     CHECK(counted(gemma2) == 2'614'341'888);
-    CHECK(read(gemma2).post_norms);
+    CHECK(read_workload(gemma2).post_norms);
     CHECK(
         counted(
             R"({"model_type": "qwen", "hidden_size": 8192, "intermediate_size": 49152, "num_hidden_layers": 80, "num_attention_heads": 64,
@@ -100,7 +100,7 @@ TEST_CASE(
                       "num_key_value_heads": 2, "tie_word_embeddings": false, "vocab_size": 130048})") ==
         Approx(7'585'513'568).epsilon(1e-4));
     // Nemotron Nano 9B v2: 27 Mamba-2, 25 feed-forward, 4 attention blocks.
-    const auto nano = read(
+    const auto nano = read_workload(
         R"({"model_type": "nemotron_h", "hybrid_override_pattern": "M-M-M-MM-M-M-M*-M-M-M*-M-M-M-M*-M-M-M-M*-M-MM-M-M-M-M-M-",
                       "head_dim": 128, "hidden_size": 4480, "intermediate_size": 15680, "mamba_head_dim": 80, "mamba_num_heads": 128,
                       "n_groups": 8, "ssm_state_size": 128, "num_attention_heads": 40, "num_hidden_layers": 56, "num_key_value_heads": 8,
@@ -113,8 +113,9 @@ TEST_CASE(
     std::string kinds;
     for (int i = 0; i < 40; ++i) kinds += i % 10 == 5 ? R"("attention",)" : R"("mamba",)";
     kinds.pop_back();
-    const auto granite = read(R"({"model_type": "granitemoehybrid", "layer_types": [)" + kinds +
-                              R"(], "hidden_size": 1536, "intermediate_size": 512,
+    const auto granite =
+        read_workload(R"({"model_type": "granitemoehybrid", "layer_types": [)" + kinds +
+                      R"(], "hidden_size": 1536, "intermediate_size": 512,
                       "mamba_d_head": 64, "mamba_d_state": 128, "mamba_n_groups": 1, "mamba_n_heads": 48, "num_attention_heads": 12,
                       "num_experts_per_tok": 6, "num_hidden_layers": 40, "num_key_value_heads": 4, "num_local_experts": 64,
                       "position_embedding_type": "nope", "shared_intermediate_size": 1024, "tie_word_embeddings": true, "vocab_size": 100352})");
@@ -128,7 +129,7 @@ TEST_CASE(
                       "tie_word_embeddings": true, "use_bias": false, "vocab_size": 103424})") ==
         Approx(21'825'437'888).epsilon(1e-4));
     // Gemma 3 4B's file leaves out its library's defaults: heads and vocabulary.
-    const auto gemma = read(
+    const auto gemma = read_workload(
         R"({"model_type": "gemma3", "text_config": {"hidden_size": 2560, "intermediate_size": 10240,
                       "model_type": "gemma3_text", "num_hidden_layers": 34, "sliding_window": 1024}})");
     CHECK(count_parameters(gemma).total() == Approx(3'880'263'168).epsilon(1e-4));
@@ -141,7 +142,7 @@ TEST_CASE(
 // 4608, and a norm of 9216. GPT-J and Phi-2 have one norm per layer and a bias of the logits; here
 // they have two norms and none.
 TEST_CASE("decoders without a gate have two matrices a feed-forward") {
-    const auto starcoder = read(
+    const auto starcoder = read_workload(
         R"({"model_type": "starcoder2", "hidden_size": 4608, "intermediate_size": 18432, "num_hidden_layers": 32,
                                     "num_attention_heads": 36, "num_key_value_heads": 4, "vocab_size": 49152, "mlp_type": "default",
                                     "norm_type": "layer_norm", "norm_epsilon": 1e-5, "use_bias": true, "sliding_window": 4096})");
@@ -163,14 +164,14 @@ TEST_CASE("decoders without a gate have two matrices a feed-forward") {
                       "num_attention_heads": 24, "num_key_value_heads": 8, "vocab_size": 256000})") ==
         Approx(4.19e9).epsilon(1e-3));
     CHECK_FALSE(
-        read(
+        read_workload(
             R"({"model_type": "persimmon", "hidden_size": 64, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4,
                          "vocab_size": 1000})")
             .gated);
 }
 
 TEST_CASE("a config file sets the architecture and leaves the sequence to the experiment") {
-    const Workload w = read(llama3_8b);
+    const Workload w = read_workload(llama3_8b);
     CHECK(w.kind == Workload::Kind::transformer);
     CHECK(w.gated);
     CHECK(w.norm == Norm::rmsnorm);
@@ -179,8 +180,8 @@ TEST_CASE("a config file sets the architecture and leaves the sequence to the ex
     CHECK(w.dtype == Dtype::bf16);
     CHECK(w.optimizer == Optimizer::adam);
     CHECK(w.seq == 0);
-    const Workload learned =
-        read(R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 8, "n_head": 2, "n_positions": 64,
+    const Workload learned = read_workload(
+        R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 8, "n_head": 2, "n_positions": 64,
                                       "vocab_size": 100, "resid_pdrop": 0.1, "torch_dtype": "float32"})");
     CHECK(learned.seq == 64);
     CHECK(learned.dropout == 0.1);
@@ -235,7 +236,7 @@ TEST_CASE("a config file that is none says what is wrong") {
 
 namespace {
 
-const std::string sizes =
+const std::string stated_sizes =
     "\"num_hidden_layers\": 4, \"hidden_size\": 64, \"num_attention_heads\": 4, "
     "\"num_key_value_heads\": 4, \"intermediate_size\": 256, "
     "\"vocab_size\": 1000";
@@ -244,7 +245,7 @@ HubConfig whole(const std::string& text) {
     const TestFolder folder;
     return read_hub_config(folder.write("config.json", text));
 }
-std::string refusal_of(const std::string& text) {
+std::string refusal_of_config(const std::string& text) {
     return complaint([&] { whole(text); });
 }
 
@@ -252,18 +253,19 @@ std::string refusal_of(const std::string& text) {
 
 TEST_CASE(
     "an unknown model of Llama's shape is read with a note, another is refused with the way out") {
-    const auto known = whole("{\"model_type\": \"newcomer\", " + sizes + "}");
+    const auto known = whole("{\"model_type\": \"newcomer\", " + stated_sizes + "}");
     CHECK(known.workload.layers == 4);
     CHECK(known.workload.gated);
     REQUIRE(known.notes.size() == 1);
     CHECK(known.notes[0].find("\"newcomer\" is not known; read as Llama's shape") !=
           std::string::npos);
-    const auto experts =
-        refusal_of("{\"model_type\": \"newcomer\", \"num_experts\": 8, " + sizes + "}");
+    const auto experts = refusal_of_config("{\"model_type\": \"newcomer\", \"num_experts\": 8, " +
+                                           stated_sizes + "}");
     CHECK(experts.find("\"newcomer\" has no rule") != std::string::npos);
     CHECK(experts.find("write its sizes as a workload") != std::string::npos);
-    const auto named = whole(
-        "{\"model_type\": \"own\", \"architectures\": [\"MistralForCausalLM\"], " + sizes + "}");
+    const auto named =
+        whole("{\"model_type\": \"own\", \"architectures\": [\"MistralForCausalLM\"], " +
+              stated_sizes + "}");
     CHECK(named.notes.empty());
 }
 
@@ -277,24 +279,25 @@ TEST_CASE(
           "\"cross_attention_layers\": [3], ", "\"moe_k\": 6, ", "\"use_moe\": true, ",
           "\"mlp_type\": \"default\", ", "\"hidden_activation\": \"gelu\", ",
           "\"activation_function\": \"gelu\", ", "\"layer_types\": [\"full_attention\"], "})
-        CHECK(refusal_of(std::string("{\"model_type\": \"newcomer\", ") + other + sizes + "}")
+        CHECK(refusal_of_config(std::string("{\"model_type\": \"newcomer\", ") + other +
+                                stated_sizes + "}")
                   .find("has no rule") != std::string::npos);
     for (const char* none :
          {"\"use_moe\": false, ", "\"num_experts\": null, ", "\"hidden_act\": \"swish\", ",
           "\"layer_types\": [\"full_attention\"], \"sliding_window\": null, "})
-        CHECK(whole(std::string("{\"model_type\": \"newcomer\", ") + none + sizes + "}")
+        CHECK(whole(std::string("{\"model_type\": \"newcomer\", ") + none + stated_sizes + "}")
                   .notes.size() == 1);
     const auto newcomer =
         whole("{\"model_type\": \"newcomer\", \"hidden_act\": \"silu\", \"use_qkv_bias\": true, " +
-              sizes + "}")
+              stated_sizes + "}")
             .workload;
     CHECK(newcomer.qkv_bias);
     CHECK(newcomer.tied);
-    CHECK(whole("{\"model_type\": \"newcomer\", \"layer_norm_eps\": 1e-5, " + sizes + "}")
+    CHECK(whole("{\"model_type\": \"newcomer\", \"layer_norm_eps\": 1e-5, " + stated_sizes + "}")
               .workload.norm == Norm::layernorm);
-    CHECK_FALSE(
-        whole("{\"model_type\": \"newcomer\", \"tie_word_embeddings\": false, " + sizes + "}")
-            .workload.tied);
+    CHECK_FALSE(whole("{\"model_type\": \"newcomer\", \"tie_word_embeddings\": false, " +
+                      stated_sizes + "}")
+                    .workload.tied);
 }
 
 // Experts with the names of OLMoE, Granite and GLM 4.5; GLM's first layer is dense and its router
@@ -303,7 +306,8 @@ TEST_CASE("experts of further families") {
     const std::string routed =
         ", \"n_routed_experts\": 16, \"num_experts_per_tok\": 4, \"moe_intermediate_size\": 32, "
         "\"n_shared_experts\": 1, \"first_k_dense_replace\": 1, ";
-    const auto glm = whole("{\"model_type\": \"glm4_moe\"" + routed + sizes + "}").workload.moe;
+    const auto glm =
+        whole("{\"model_type\": \"glm4_moe\"" + routed + stated_sizes + "}").workload.moe;
     CHECK(glm.experts == 16);
     CHECK(glm.top_k == 4);
     CHECK(glm.ffn == 32);
@@ -311,18 +315,19 @@ TEST_CASE("experts of further families") {
     CHECK(glm.dense_layers == 1);
     CHECK(glm.router_bias);
     CHECK(whole("{\"model_type\": \"olmoe\", \"num_experts\": 8, \"num_experts_per_tok\": 2, " +
-                sizes + "}")
+                stated_sizes + "}")
               .workload.moe.experts == 8);
     CHECK(whole("{\"model_type\": \"granitemoe\", \"num_local_experts\": 8, "
                 "\"num_experts_per_tok\": 2, " +
-                sizes + "}")
+                stated_sizes + "}")
               .workload.moe.top_k == 2);
 }
 
 // Windows, dense layers in between and kinds of layers change the work.
 TEST_CASE("fields that change the work are modelled or refused by name") {
     const auto window =
-        whole("{\"model_type\": \"mistral\", \"sliding_window\": 4096, " + sizes + "}").workload;
+        whole("{\"model_type\": \"mistral\", \"sliding_window\": 4096, " + stated_sizes + "}")
+            .workload;
     CHECK(window.window == 4096);
     CHECK(window.window_share == 1);
     const auto alternating =
@@ -330,58 +335,64 @@ TEST_CASE("fields that change the work are modelled or refused by name") {
             "{\"model_type\": \"qwen3\", \"sliding_window\": 128, \"layer_types\": "
             "[\"sliding_attention\", "
             "\"sliding_attention\", \"sliding_attention\", \"full_attention\"], " +
-            sizes + "}")
+            stated_sizes + "}")
             .workload;
     CHECK(alternating.window == 128);
     CHECK(alternating.window_share == 0.75);
     const auto sixth = whole(
                            "{\"model_type\": \"gemma3_text\", \"sliding_window\": 1024, "
                            "\"sliding_window_pattern\": 4, " +
-                           sizes + "}")
+                           stated_sizes + "}")
                            .workload;
     CHECK(sixth.window_share == 0.75);
-    CHECK(whole("{\"model_type\": \"gemma2\", \"sliding_window\": 4096, " + sizes + "}")
+    CHECK(whole("{\"model_type\": \"gemma2\", \"sliding_window\": 4096, " + stated_sizes + "}")
               .workload.window_share == 0.5);
     // off unless switched on
     const std::string qwen =
         "{\"model_type\": \"qwen2\", \"sliding_window\": 4096, \"max_window_layers\": 3, ";
-    CHECK(whole(qwen + sizes + "}").workload.window == 0);
-    CHECK(whole(qwen + "\"use_sliding_window\": true, " + sizes + "}").workload.window_share ==
-          0.25);
+    CHECK(whole(qwen + stated_sizes + "}").workload.window == 0);
+    CHECK(
+        whole(qwen + "\"use_sliding_window\": true, " + stated_sizes + "}").workload.window_share ==
+        0.25);
     CHECK(whole("{\"model_type\": \"qwen3\", \"sliding_window\": 128, \"layer_types\": "
                 "[\"full_attention\"], " +
-                sizes + "}")
+                stated_sizes + "}")
               .workload.window == 0);
-    CHECK(refusal_of("{\"model_type\": \"qwen3\", \"layer_types\": [\"linear_attention\"], " +
-                     sizes + "}")
-              .find("layer_types: \"linear_attention\"") != std::string::npos);
+    CHECK(
+        refusal_of_config("{\"model_type\": \"qwen3\", \"layer_types\": [\"linear_attention\"], " +
+                          stated_sizes + "}")
+            .find("layer_types: \"linear_attention\"") != std::string::npos);
     const std::string moe =
         ", \"num_experts\": 8, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 32, ";
-    CHECK(whole("{\"model_type\": \"qwen3_moe\", \"mlp_only_layers\": [0, 1]" + moe + sizes + "}")
-              .workload.moe.dense_layers == 2);
-    CHECK(whole("{\"model_type\": \"qwen3_moe\", \"mlp_only_layers\": [0]" + moe + sizes + "}")
-              .workload.moe.dense_layers == 1);
-    CHECK(refusal_of("{\"model_type\": \"qwen3_moe\", \"mlp_only_layers\": [3]" + moe + sizes + "}")
-              .find("mlp_only_layers") != std::string::npos);
-    CHECK(whole("{\"model_type\": \"qwen3_moe\", \"moe_layer_freq\": [0, 1, 1, 1]" + moe + sizes +
+    CHECK(whole("{\"model_type\": \"qwen3_moe\", \"mlp_only_layers\": [0, 1]" + moe + stated_sizes +
                 "}")
+              .workload.moe.dense_layers == 2);
+    CHECK(
+        whole("{\"model_type\": \"qwen3_moe\", \"mlp_only_layers\": [0]" + moe + stated_sizes + "}")
+            .workload.moe.dense_layers == 1);
+    CHECK(refusal_of_config("{\"model_type\": \"qwen3_moe\", \"mlp_only_layers\": [3]" + moe +
+                            stated_sizes + "}")
+              .find("mlp_only_layers") != std::string::npos);
+    CHECK(whole("{\"model_type\": \"qwen3_moe\", \"moe_layer_freq\": [0, 1, 1, 1]" + moe +
+                stated_sizes + "}")
               .workload.moe.dense_layers == 1);
-    CHECK(refusal_of("{\"model_type\": \"qwen3_moe\", \"moe_layer_freq\": [0, 1, 0, 1]" + moe +
-                     sizes + "}")
+    CHECK(refusal_of_config("{\"model_type\": \"qwen3_moe\", \"moe_layer_freq\": [0, 1, 0, 1]" +
+                            moe + stated_sizes + "}")
               .find("moe_layer_freq: only leading zeros") != std::string::npos);
 }
 
 // 6 Mamba blocks, 2 attention blocks, 6 feed-forward blocks: a third of an attention block per
 // layer.
 TEST_CASE("families with parts, experts and other blocks") {
-    const auto gemma = whole(
-        "{\"model_type\": \"gemma2\", \"sliding_window\": 4096, \"head_dim\": 256, " + sizes + "}");
+    const auto gemma =
+        whole("{\"model_type\": \"gemma2\", \"sliding_window\": 4096, \"head_dim\": 256, " +
+              stated_sizes + "}");
     CHECK(gemma.workload.tied);
     CHECK(gemma.workload.head_dim == 256);
     const auto oss = whole(
         "{\"model_type\": \"gpt_oss\", \"num_local_experts\": 32, \"experts_per_token\": 4, "
         "\"router\": Infinity, " +
-        sizes + "}");
+        stated_sizes + "}");
     CHECK(oss.workload.moe.experts == 32);
     CHECK(oss.workload.moe.top_k == 4);
     CHECK(oss.workload.qkv_bias);
@@ -390,14 +401,14 @@ TEST_CASE("families with parts, experts and other blocks") {
         "\"num_local_experts\": 16, "
         "\"num_experts_per_tok\": 1, \"intermediate_size_mlp\": 512, "
         "\"interleave_moe_layer_step\": 2, " +
-        sizes + "}}");
+        stated_sizes + "}}");
     CHECK(parts.workload.moe.interval == 2);
     CHECK(parts.workload.ffn == 512);
     CHECK(parts.workload.moe.ffn == 256);
     const auto hybrid = whole(
         "{\"model_type\": \"nemotron_h\", \"hybrid_override_pattern\": \"M-M*-M-M-M*-M-\", "
         "\"mamba_num_heads\": 8, " +
-        sizes + "}");
+        stated_sizes + "}");
     CHECK(hybrid.workload.layers == 6);
     CHECK(hybrid.workload.mamba.attention == Approx(2.0 / 6));
     CHECK(hybrid.workload.mamba.heads == 8);
@@ -406,7 +417,7 @@ TEST_CASE("families with parts, experts and other blocks") {
 // fp16 weights are trained in fp16, fp32 weights in fp32 with a note.
 TEST_CASE("a config file's type of weights is the forecast's") {
     const auto read_as = [](const std::string& type) {
-        return whole("{\"model_type\": \"llama\", " + type + sizes + "}");
+        return whole("{\"model_type\": \"llama\", " + type + stated_sizes + "}");
     };
     CHECK(read_as("").workload.dtype == Dtype::bf16);
     CHECK(read_as("\"dtype\": \"float16\", ").workload.dtype == Dtype::fp16);
@@ -416,7 +427,7 @@ TEST_CASE("a config file's type of weights is the forecast's") {
     CHECK(wide.workload.dtype == Dtype::fp32);
     REQUIRE(wide.notes.size() == 1);
     CHECK(wide.notes[0].find("--set dtype=bf16") != std::string::npos);
-    CHECK(refusal_of("{\"model_type\": \"llama\", \"dtype\": 16, " + sizes + "}")
+    CHECK(refusal_of_config("{\"model_type\": \"llama\", \"dtype\": 16, " + stated_sizes + "}")
               .find("dtype: \"16\" is no dtype; expected bfloat16, float16 or float32") !=
           std::string::npos);
     CHECK(read_as("\"hidden_act\": \"silu\", ").attention == AttentionKind::flash);
@@ -427,19 +438,19 @@ TEST_CASE("a config file is not read too deep") {
     const auto nested = [](int levels) {
         return "{\"model_type\": \"llama\", \"x\": " +
                std::string(static_cast<std::size_t>(levels), '[') +
-               std::string(static_cast<std::size_t>(levels), ']') + ", " + sizes + "}";
+               std::string(static_cast<std::size_t>(levels), ']') + ", " + stated_sizes + "}";
     };
     CHECK(whole(nested(31)).workload.layers == 4);
-    CHECK(refusal_of(nested(33)).find("nested deeper than 32 levels") != std::string::npos);
+    CHECK(refusal_of_config(nested(33)).find("nested deeper than 32 levels") != std::string::npos);
     CHECK(whole("{\"model_type\": \"llama\", \"x\":[NaN,-Infinity, Infinity], \"s\": \"an "
                 "Infinity\", " +
-                sizes + "}")
+                stated_sizes + "}")
               .workload.layers == 4);
     // letters within a name
-    CHECK(whole("{\"model_type\": \"llama\", \"xNaN\":[NaN,NaN], " + sizes +
+    CHECK(whole("{\"model_type\": \"llama\", \"xNaN\":[NaN,NaN], " + stated_sizes +
                 ", \"hiddenNaN_size\": 7}")
               .workload.layers == 4);
-    CHECK(refusal_of("{\"model_type\": \"t5NaN\"}").find("\"t5NaN\" has no rule") !=
+    CHECK(refusal_of_config("{\"model_type\": \"t5NaN\"}").find("\"t5NaN\" has no rule") !=
           std::string::npos);
 }
 
@@ -448,23 +459,22 @@ TEST_CASE("a type of its own is read by its architecture") {
     const std::string moe =
         ", \"num_experts\": 8, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 32, ";
     CHECK(whole("{\"model_type\": \"own\", \"architectures\": [\"Qwen3MoeForCausalLM\"]" + moe +
-                sizes + "}")
+                stated_sizes + "}")
               .workload.moe.experts == 8);
-    CHECK(
-        whole("{\"architectures\": [\"Qwen3ForCausalLM\", \"Qwen3MoeForCausalLM\"], " + sizes + "}")
-            .workload.moe.experts == 0);
+    CHECK(whole("{\"architectures\": [\"Qwen3ForCausalLM\", \"Qwen3MoeForCausalLM\"], " +
+                stated_sizes + "}")
+              .workload.moe.experts == 0);
     // else a note about Llama's shape
     CHECK(whole("{\"architectures\": [\"GPTNeoXForCausalLM\"], \"use_parallel_residual\": false, " +
-                sizes + "}")
+                stated_sizes + "}")
               .notes.empty());
-    CHECK(
-        refusal_of("{\"architectures\": [4], \"model_type\": \"t5\"}").find("\"t5\" has no rule") !=
-        std::string::npos);
-    CHECK(
-        refusal_of("{\"architectures\": [], \"model_type\": \"t5\"}").find("\"t5\" has no rule") !=
-        std::string::npos);
-    const auto parts = whole(
-        "{\"model_type\": \"own\", \"text_config\": {\"model_type\": \"llama\", " + sizes + "}}");
+    CHECK(refusal_of_config("{\"architectures\": [4], \"model_type\": \"t5\"}")
+              .find("\"t5\" has no rule") != std::string::npos);
+    CHECK(refusal_of_config("{\"architectures\": [], \"model_type\": \"t5\"}")
+              .find("\"t5\" has no rule") != std::string::npos);
+    const auto parts =
+        whole("{\"model_type\": \"own\", \"text_config\": {\"model_type\": \"llama\", " +
+              stated_sizes + "}}");
     REQUIRE(parts.notes.size() == 1);
     CHECK(parts.notes[0].find("text_config: the text model only") == 0);
 }

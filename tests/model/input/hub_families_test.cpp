@@ -32,7 +32,7 @@ Workload workload_of(const std::string& type, const std::string& fields = "") {
 Moe experts_of(const std::string& type, const std::string& fields) {
     return workload_of(type, fields).moe;
 }
-std::string refusal(const std::string& type, const std::string& fields) {
+std::string refusal_of_family(const std::string& type, const std::string& fields) {
     return complaint([&] { of_type(type, fields); });
 }
 
@@ -111,11 +111,12 @@ TEST_CASE("each family's experts stand under names of its own") {
             "granitemoehybrid",
             R"("mamba_n_heads": 8, "num_local_experts": 16, "num_experts_per_tok": 3, "shared_intermediate_size": 96)") ==
         Moe{.experts = 16, .top_k = 3, .shared_experts = 1, .shared_ffn = 96});
-    CHECK_THAT(refusal("granitemoehybrid",
-                       R"("mamba_n_heads": 8, "num_local_experts": 16, "num_experts_per_tok": 3)"),
+    CHECK_THAT(refusal_of_family(
+                   "granitemoehybrid",
+                   R"("mamba_n_heads": 8, "num_local_experts": 16, "num_experts_per_tok": 3)"),
                Contains("shared_intermediate_size: missing"));
     CHECK_THAT(
-        refusal(
+        refusal_of_family(
             "ernie4_5_moe",
             R"("moe_num_experts": 16, "moe_k": 3, "moe_intermediate_size": 32, "moe_layer_end_index": 10)"),
         Contains("moe_layer_end_index: dense layers behind those with experts are not modelled"));
@@ -124,12 +125,12 @@ TEST_CASE("each family's experts stand under names of its own") {
             "ernie4_5_moe",
             R"("moe_num_experts": 16, "moe_k": 3, "moe_intermediate_size": 32, "moe_layer_end_index": -1)")
             .experts == 16);
-    CHECK_THAT(refusal("qwen3_moe", R"("num_experts": 60, "num_experts_per_tok": 4)"),
+    CHECK_THAT(refusal_of_family("qwen3_moe", R"("num_experts": 60, "num_experts_per_tok": 4)"),
                Contains("moe_intermediate_size: missing"));
     CHECK(experts_of("olmoe", R"("num_experts": 64, "num_experts_per_tok": 8)") ==
           Moe{.experts = 64, .top_k = 8});
     CHECK(workload_of("olmoe", R"("num_experts": 64, "num_experts_per_tok": 8)").layers == 12);
-    CHECK_THAT(refusal("mixtral", R"("num_local_experts": 8)"),
+    CHECK_THAT(refusal_of_family("mixtral", R"("num_local_experts": 8)"),
                Contains("num_experts_per_tok: missing"));
 }
 
@@ -145,7 +146,7 @@ TEST_CASE("latents, further predictions and what they need") {
     CHECK_THAT(deepseek.notes[0], Contains("--set workload.mtp_layers=2"));
     CHECK(of_type("deepseek_v2", latents + R"("num_nextn_predict_layers": 0, )" + routed)
               .notes.empty());
-    CHECK_THAT(refusal("deepseek_v2", routed), Contains("kv_lora_rank: missing"));
+    CHECK_THAT(refusal_of_family("deepseek_v2", routed), Contains("kv_lora_rank: missing"));
 }
 
 // MiniMax-M2 has three modules of one layer, switched by use_mtp; a number written as text is
@@ -167,7 +168,7 @@ TEST_CASE("every name of multi-token prediction gets its note") {
 TEST_CASE(
     "what is no causal decoder, or no decoder of a kind that is modelled, is refused by name") {
     for (const char* encoder : {"roberta", "modernbert", "xlm-roberta", "deberta-v2", "Dream"})
-        CHECK_THAT(refusal(encoder, ""),
+        CHECK_THAT(refusal_of_family(encoder, ""),
                    Contains(std::string("model_type: \"") + encoder +
                             "\" is not modelled: its attention is not causal"));
     // HRM-Text of 16 layers in each of two stacks runs 2 x (3 + 1) x 16 of them for a token, and
@@ -178,7 +179,7 @@ TEST_CASE(
     Experiment e;
     CHECK_THROWS_WITH(set_key(e, {"workload.family", "encoders"}),
                       Contains("encoders.toml: is not modelled: its attention is not causal"));
-    CHECK_THAT(refusal("newcomer", R"("use_bidirectional_attention": true)"),
+    CHECK_THAT(refusal_of_family("newcomer", R"("use_bidirectional_attention": true)"),
                Contains("has no rule"));
     CHECK_THAT(of_type("newcomer").notes.at(0),
                Contains("read as Llama's shape: causal, gated feed-forward, RMSNorm unless stated, "
@@ -282,9 +283,9 @@ TEST_CASE("norms and activations that a type has without saying so") {
     CHECK(workload_of("opt",
                       R"("ffn_dim": 96, "word_embed_proj_dim": 64, "do_layer_norm_before": true)")
               .ffn == 96);
-    CHECK_THAT(refusal("opt", R"("ffn_dim": 96, "word_embed_proj_dim": 32)"),
+    CHECK_THAT(refusal_of_family("opt", R"("ffn_dim": 96, "word_embed_proj_dim": 32)"),
                Contains("word_embed_proj_dim: an embedding narrower"));
-    CHECK_THAT(refusal("opt", R"("ffn_dim": 96, "do_layer_norm_before": false)"),
+    CHECK_THAT(refusal_of_family("opt", R"("ffn_dim": 96, "do_layer_norm_before": false)"),
                Contains("do_layer_norm_before: norms behind blocks"));
 }
 
@@ -354,7 +355,7 @@ TEST_CASE("Mamba-2 blocks under both families of names") {
     CHECK(both.workload.mamba == Mamba{8, 1024 / 8, 256, 1, 1});
     CHECK(both.notes.empty());
     CHECK_THAT(
-        refusal(
+        refusal_of_family(
             "bamba",
             R"("mamba_n_heads": 8, "attn_layer_indices": [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12])"),
         Contains("more blocks than layers"));
@@ -381,15 +382,16 @@ TEST_CASE("Mamba-2 blocks under both families of names") {
                 names)
             .moe ==
         Moe{.experts = 16, .top_k = 3, .shared_experts = 2, .ffn = 32, .shared_ffn = 96});
-    CHECK_THAT(refusal("nemotron_h", names), Contains("hybrid_override_pattern: missing"));
-    CHECK_THAT(refusal("nemotron_h", R"("hybrid_override_pattern": "*-", )" + names),
+    CHECK_THAT(refusal_of_family("nemotron_h", names),
+               Contains("hybrid_override_pattern: missing"));
+    CHECK_THAT(refusal_of_family("nemotron_h", R"("hybrid_override_pattern": "*-", )" + names),
                Contains("expected Mamba and feed-forward blocks"));
-    CHECK_THAT(refusal("nemotron_h", R"("hybrid_override_pattern": "M*", )" + names),
+    CHECK_THAT(refusal_of_family("nemotron_h", R"("hybrid_override_pattern": "M*", )" + names),
                Contains("expected Mamba and feed-forward blocks"));
-    CHECK_THAT(refusal("nemotron_h", R"("hybrid_override_pattern": "M-ME", )" + names),
+    CHECK_THAT(refusal_of_family("nemotron_h", R"("hybrid_override_pattern": "M-ME", )" + names),
                Contains("dense blocks between those with experts"));
     CHECK_THAT(
-        refusal(
+        refusal_of_family(
             "nemotron_h",
             R"("hybrid_override_pattern": "ME", "n_routed_experts": 16, "num_experts_per_tok": 3, )" +
                 names),
@@ -404,12 +406,12 @@ TEST_CASE("fields that change the work and that no rule reads are refused by nam
         routed;
     const std::string hybrid =
         R"("hybrid_override_pattern": "MEM*E", "mamba_num_heads": 8, )" + routed;
-    CHECK_THAT(refusal("nemotron_h", hybrid + R"(, "moe_latent_size": 1024)"),
+    CHECK_THAT(refusal_of_family("nemotron_h", hybrid + R"(, "moe_latent_size": 1024)"),
                Contains("moe_latent_size: found 1024; a latent width of experts is not modelled; "
                         "expected a file without it"));
-    CHECK_THAT(refusal("deepseek_v3", latents + R"(, "index_topk": 2048)"),
+    CHECK_THAT(refusal_of_family("deepseek_v3", latents + R"(, "index_topk": 2048)"),
                Contains("index_topk: found 2048; sparse attention is not modelled"));
-    CHECK_THAT(refusal("gemma3_text", R"("use_bidirectional_attention": true)"),
+    CHECK_THAT(refusal_of_family("gemma3_text", R"("use_bidirectional_attention": true)"),
                Contains("use_bidirectional_attention: found true; attention to later tokens"));
     CHECK(experts_of("nemotron_h", hybrid + R"(, "moe_latent_size": null)").experts == 48);
     CHECK(experts_of("deepseek_v3", latents + R"(, "index_topk": 0)").experts == 48);
@@ -462,7 +464,7 @@ TEST_CASE("gated delta nets are read with the layers that have attention") {
         kinds += layer % 3 == 2 ? R"(, "full_attention")" : R"(, "linear_attention")";
     const std::string listed = sizes + R"("layer_types": [)" + kinds.substr(2);
     CHECK(workload_of("qwen3_5_text", listed + "]").delta == stated);
-    CHECK_THAT(refusal("qwen3_5_text", listed + R"(, "full_attention"])"),
+    CHECK_THAT(refusal_of_family("qwen3_5_text", listed + R"(, "full_attention"])"),
                Contains("layer_types: layer 12 is \"full_attention\"; expected linear_attention, "
                         "and full_attention in every n-th layer"));
     CHECK_FALSE(workload_of("qwen3_5_text", sizes + R"("attn_output_gate": false)").attention_gate);
@@ -479,9 +481,10 @@ TEST_CASE("OLMo Hybrid has Qwen3-Next's delta nets, Kimi Linear is refused by na
           Delta{.value_heads = 30, .key_heads = 30, .key_dim = 96, .value_dim = 192});
     CHECK(hybrid.qk_norm);
     CHECK_FALSE(hybrid.attention_gate);
-    CHECK_THAT(refusal("olmo_hybrid", R"("hidden_size": 3840)"),
+    CHECK_THAT(refusal_of_family("olmo_hybrid", R"("hidden_size": 3840)"),
                Contains("linear_num_value_heads: missing"));
-    CHECK_THAT(refusal("kimi_linear", R"("hidden_size": 3840)"), Contains("Kimi delta attention"));
+    CHECK_THAT(refusal_of_family("kimi_linear", R"("hidden_size": 3840)"),
+               Contains("Kimi delta attention"));
 }
 
 // Qwen3-VL's file has the sizes in the text part, and tie and type for all parts above it.

@@ -31,12 +31,6 @@ std::vector<std::string> names(const TaskGraph& graph) {
     return all;
 }
 
-int count_of(const TaskGraph& graph, std::string_view name) {
-    int n = 0;
-    for (TaskId t = 0; t < graph.size(); ++t) n += graph.name(t) == name;
-    return n;
-}
-
 const AllToAll& exchange(const TaskGraph& graph, int which) {
     for (TaskId t = 0; t < graph.size(); ++t)
         if (const auto* op = std::get_if<AllToAll>(&graph.op(t)); op && which-- == 0) return *op;

@@ -51,7 +51,7 @@ Experiment small_gated() {
     return e;
 }
 
-double flops_in(const TaskGraph& graph) {
+double flops_of_pipeline(const TaskGraph& graph) {
     double sum = 0;
     for (TaskId t = 0; t < graph.size(); ++t) sum += flops_of(graph.op(t)).si();
     return sum;
@@ -169,10 +169,10 @@ TEST_CASE("the products of a step are the same whether stages are cut by layers 
     for (const int stages : {2, 4}) {
         Experiment e = small_gated();
         e.parallelism.pp = e.cluster.gpus_per_node = stages;
-        const double by_layers = flops_in(build_transformer_step(e, {}));
+        const double by_layers = flops_of_pipeline(build_transformer_step(e, {}));
         e.parallelism.cut = StageCut::modules;
         check_experiment(e);
-        CHECK(flops_in(build_transformer_step(e, {})) == Approx(by_layers).epsilon(1e-12));
+        CHECK(flops_of_pipeline(build_transformer_step(e, {})) == Approx(by_layers).epsilon(1e-12));
         CHECK(by_layers == Approx(model_flops(e.workload, 4).si()));
         CHECK(chunks_of(e.workload, e.parallelism)[1].begins_inside == (stages == 4));
     }
@@ -180,9 +180,9 @@ TEST_CASE("the products of a step are the same whether stages are cut by layers 
 
 TEST_CASE("products of gate, up, query, key and value apart are as many operations as together") {
     Experiment e = small_gated();
-    const double apart = flops_in(build_transformer_step(e, {}));
+    const double apart = flops_of_pipeline(build_transformer_step(e, {}));
     e.runtime.fused_projections = true;
-    CHECK(flops_in(build_transformer_step(e, {})) == Approx(apart).epsilon(1e-12));
+    CHECK(flops_of_pipeline(build_transformer_step(e, {})) == Approx(apart).epsilon(1e-12));
 }
 
 // 129 modules on the first eight of nine stages: the cuts stay where they were.

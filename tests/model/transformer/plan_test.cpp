@@ -6,7 +6,7 @@ using namespace stepcast;
 
 namespace {
 
-constexpr int entry = PlannedTask::entry;
+constexpr int plan_entry = PlannedTask::entry;
 const Gemm product{4, 8, 16, 1, Dtype::bf16};
 
 }  // namespace
@@ -26,25 +26,28 @@ TEST_CASE("tasks of a plan follow each other, what the host does beside them apa
     const std::vector<Op> ops{MemoryPass{Bytes(6), Bytes(10)}, HostWork{HostWork::Kind::layer, 1},
                               product, HostWork{HostWork::Kind::read, 1}, AllReduce{Bytes(7)}};
     std::vector<PlannedTask> expected{
-        {.name = graph.name_id("pass"), .after = {entry, entry}},
+        {.name = graph.name_id("pass"), .after = {plan_entry, plan_entry}},
         {.name = graph.name_id("layer"),
          .lane = Lane::host,
          .host_calls = 0,
          .starts = true,
-         .after = {0, entry}},
-        {.name = graph.name_id("product"), .host_calls = 3, .after = {0, entry}},
-        {.name = graph.name_id("read"), .lane = Lane::host, .host_calls = 0, .after = {2, entry}},
+         .after = {0, plan_entry}},
+        {.name = graph.name_id("product"), .host_calls = 3, .after = {0, plan_entry}},
+        {.name = graph.name_id("read"),
+         .lane = Lane::host,
+         .host_calls = 0,
+         .after = {2, plan_entry}},
         {.name = graph.name_id("sum"),
          .group = graph.add_group({.ranks = 2, .stride = 2}),
          .lane = Lane::collective,
-         .after = {3, entry}}};
+         .after = {3, plan_entry}}};
     REQUIRE(plan.tasks.size() == 5);
     for (std::size_t i = 0; i < 5; ++i) {
         expected[i].op = plan.tasks[i].op;
         CHECK(graph.ops()[plan.tasks[i].op] == ops[i]);
     }
     CHECK(plan.tasks == expected);
-    CHECK(plan.tail == std::array{4, entry});
+    CHECK(plan.tail == std::array{4, plan_entry});
     CHECK(expected.back().group != 0);
 }
 
@@ -61,10 +64,10 @@ TEST_CASE("an overlapped collective runs beside its tasks, and only what follows
     REQUIRE(plan.tasks.size() == 4);
     CHECK(plan.tasks[1].lane == Lane::collective);
     CHECK(plan.tasks[1].group == graph.add_group(Group{.ranks = 4}));
-    CHECK(plan.tasks[1].after == std::array{0, entry});
-    CHECK(plan.tasks[2].after == std::array{0, entry});
+    CHECK(plan.tasks[1].after == std::array{0, plan_entry});
+    CHECK(plan.tasks[2].after == std::array{0, plan_entry});
     CHECK(plan.tasks[3].after == std::array{2, 1});
-    CHECK(plan.tail == std::array{3, entry});
+    CHECK(plan.tail == std::array{3, plan_entry});
 }
 
 TEST_CASE(
@@ -84,7 +87,7 @@ TEST_CASE(
     CHECK(graph.ops()[plan.variants[0][0]] == few);
     CHECK(graph.ops()[plan.variants[0][1]] == many);
     CHECK(plan.tasks[1].op == plan.variants[0][0]);
-    CHECK(plan.tail == std::array{1, entry});
+    CHECK(plan.tail == std::array{1, plan_entry});
 }
 
 // Two products around an exchange; the second runs beside a gather, for which a third waits too.
@@ -101,11 +104,11 @@ TEST_CASE("a plan in parts ends each but the last with an exchange") {
     const Plan plan = planner.take();
     const std::vector<Plan> parts = parts_at_exchanges(plan, graph);
     REQUIRE(parts.size() == 2);
-    CHECK(parts[0] == Plan{{plan.tasks[0], plan.tasks[1]}, {}, {1, entry}});
+    CHECK(parts[0] == Plan{{plan.tasks[0], plan.tasks[1]}, {}, {1, plan_entry}});
     std::vector<PlannedTask> rest(plan.tasks.begin() + 2, plan.tasks.end());
-    rest[0].after = {entry, entry};
-    rest[1].after = rest[2].after = {0, entry};
+    rest[0].after = {plan_entry, plan_entry};
+    rest[1].after = rest[2].after = {0, plan_entry};
     rest[3].after = {2, 1};
-    CHECK(parts[1] == Plan{rest, {}, {3, entry}});
+    CHECK(parts[1] == Plan{rest, {}, {3, plan_entry}});
     CHECK(parts_at_exchanges(parts[1], graph) == std::vector{parts[1]});
 }

@@ -20,7 +20,7 @@ std::map<std::string, int> names_of(const TaskGraph& graph, Phase phase) {
     return counts;
 }
 
-double flops_in(const TaskGraph& graph) {
+double flops_of_step(const TaskGraph& graph) {
     double sum = 0;
     for (TaskId t = 0; t < graph.size(); ++t)
         sum += flops_of(graph.op(t)).si() *
@@ -53,16 +53,16 @@ TEST_CASE("the matrix products of a step are the model's operations, however it 
     e.parallelism.dp = 2;
     e.parallelism.global_batch = 8;
     const double whole = model_flops(e.workload, 8).si();
-    CHECK(flops_in(build_transformer_step(e, {})) == Approx(whole));
+    CHECK(flops_of_step(build_transformer_step(e, {})) == Approx(whole));
     e.parallelism.tp = 2;
-    CHECK(flops_in(build_transformer_step(e, {})) == Approx(whole));
+    CHECK(flops_of_step(build_transformer_step(e, {})) == Approx(whole));
     e.parallelism.pp = 2;
-    CHECK(flops_in(build_transformer_step(e, {})) == Approx(whole));
+    CHECK(flops_of_step(build_transformer_step(e, {})) == Approx(whole));
     e.parallelism.vp = 2;
-    CHECK(flops_in(build_transformer_step(e, {})) == Approx(whole));
+    CHECK(flops_of_step(build_transformer_step(e, {})) == Approx(whole));
     for (const Schedule schedule : {Schedule::zb_v, Schedule::dualpipe}) {
         e.parallelism.schedule = schedule;
-        CHECK(flops_in(build_transformer_step(e, {})) == Approx(whole));
+        CHECK(flops_of_step(build_transformer_step(e, {})) == Approx(whole));
     }
 }
 
@@ -77,7 +77,7 @@ TEST_CASE(
     e.workload.adapter_rank = 8;
     const double layer = 4 * 49152 + 6 * 3072 + 3 * 4.0 * 128 * 64;
     CHECK(model_flops(e.workload).si() == Approx(128 * (4 * layer + 4 * 64000)));
-    CHECK(flops_in(build_transformer_step(e, {})) == Approx(model_flops(e.workload).si()));
+    CHECK(flops_of_step(build_transformer_step(e, {})) == Approx(model_flops(e.workload).si()));
 }
 
 // All weights, frozen or not, are gathered forward and backward, 2 bytes each; the 4 x 3,072 of
@@ -291,17 +291,17 @@ TEST_CASE("layers of a stage that run again are the first ones of each of its ch
 // layers' 3 F.
 TEST_CASE("full recompute adds the forward of the layers, selective the scores") {
     Experiment e = small_gpt();
-    const double none = flops_in(build_transformer_step(e, {}));
+    const double none = flops_of_step(build_transformer_step(e, {}));
     const double layers = 4 * layer_forward_flops(e.workload, 0).si() * e.workload.seq;
     e.parallelism.recompute = Recompute::full;
-    CHECK(flops_in(build_transformer_step(e, {})) == Approx(none + layers));
+    CHECK(flops_of_step(build_transformer_step(e, {})) == Approx(none + layers));
     e.parallelism.recompute_layers = 1;
-    CHECK(flops_in(build_transformer_step(e, {})) == Approx(none + layers / 4));
+    CHECK(flops_of_step(build_transformer_step(e, {})) == Approx(none + layers / 4));
     e.parallelism.recompute_layers = 0;
     e.parallelism.recompute = Recompute::selective;
     // Two products of 2 s^2 h operations per layer.
     const double scores = 4 * 4.0 * e.workload.seq * e.workload.seq * e.workload.hidden;
-    CHECK(flops_in(build_transformer_step(e, {})) == Approx(none + scores));
+    CHECK(flops_of_step(build_transformer_step(e, {})) == Approx(none + scores));
 }
 
 // arXiv 1909.08053: two all-reduces per layer forward and two backward, two more with full

@@ -20,7 +20,7 @@ double of_layer(const Experiment& e) {
 }
 
 // small_gpt() without biases: 2 norms of 2 x 64.
-Experiment plain() {
+Experiment plain_weights() {
     Experiment e = small_gpt();
     e.workload.linear_bias = e.workload.qkv_bias = false;
     return e;
@@ -32,7 +32,7 @@ Experiment plain() {
 // h^2 of the block. Two key and value heads of 16 have h x 64 in all, halved over two ranks; each
 // of four ranks has one head, h x 32.
 TEST_CASE("ranks that share a key and value head hold a copy each") {
-    Experiment e = plain();
+    Experiment e = plain_weights();
     e.workload.kv_heads = 2;
     const double h = 64, norms = 2 * 2 * 64;
     CHECK(of_layer(e) == 2 * h * h + h * 64 + 8 * h * h + norms);
@@ -45,7 +45,7 @@ TEST_CASE("ranks that share a key and value head hold a copy each") {
 // Latents of 24 and 16 and a rotary key of 8: h x 48 down, not split; up 24 x 4 heads x (16 + 8)
 // and 16 x 4 x (16 + 16); output 4 x 16 x h. Norms of the latents: 2 x 40.
 TEST_CASE("projections to latents are whole on every rank") {
-    Experiment e = plain();
+    Experiment e = plain_weights();
     e.workload.mla = {24, 16, 16, 8, 16};
     const double h = 64, down = h * 48, split = 24 * 96 + 16 * 128 + 64 * h + 8 * h * h,
                  norms = 2 * 2 * 64 + 2 * 40;

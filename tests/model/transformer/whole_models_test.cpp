@@ -6,6 +6,7 @@
 #include "model/step.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/step.h"
+#include "tests/model/block/plan_lines.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;
@@ -42,12 +43,6 @@ Moved moved(const Experiment& e, std::string_view name) {
         sum.written += pass->written.si();
     }
     return sum;
-}
-
-int count_of(const TaskGraph& graph, std::string_view name) {
-    int tasks = 0;
-    for (TaskId t = 0; t < graph.size(); ++t) tasks += graph.name(t) == name;
-    return tasks;
 }
 
 // Four experts a layer on four ranks.

@@ -9,19 +9,13 @@
 #include "sim/bounds/bounds.h"
 #include "sim/engine/simulate.h"
 #include "sim/memory/transformer_memory.h"
+#include "tests/simulated.h"
 #include "tests/split_space.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;
 
 namespace {
-
-Seconds simulated_step(const Experiment& e) {
-    const TaskGraph graph = build_step(e, routing_of(e));
-    Timeline timeline;
-    run(graph, price(graph, e.cluster), e.cluster.interference, timeline);
-    return timeline.end;
-}
 
 struct Against {
     // lower bounds not above the engine's step; estimates within 3 %
@@ -56,7 +50,7 @@ Against against_engine(const Experiment& base, std::size_t count, double most_la
         set_plan(e, p);
         if (!is_legal(e)) continue;
         const StepBound bound = bounds(p);
-        const Seconds step = simulated_step(e);
+        const Seconds step = engine_step(e);
         const double error = std::abs(bound.estimate / step - 1);
         ++result.samples;
         result.below += bound.lower <= step * (1 + 1e-9) && bound.lower <= bound.estimate;
@@ -97,7 +91,7 @@ TEST_CASE("on one rank without hosts the bound, the estimate and the engine are 
     e.parallelism.global_batch = 3;
     StepBounds bounds(e);
     const StepBound bound = bounds(plan_of(e));
-    const Seconds step = simulated_step(e);
+    const Seconds step = engine_step(e);
     CHECK(bound.lower.si() == Approx(step.si()).epsilon(1e-12));
     CHECK(bound.estimate.si() == Approx(step.si()).epsilon(1e-12));
 }
@@ -110,8 +104,8 @@ TEST_CASE("the longest path of 1F1B is (m + p - 1)(F + B), however many micro-ba
     StepBounds bounds(e);
     for (const int m : {3, 16, 17, 64, 200}) {
         e.parallelism.global_batch = m;
-        CHECK(bounds(plan_of(e)).estimate / simulated_step(e) == Approx(1).epsilon(0.01));
-        CHECK(bounds(plan_of(e)).lower <= simulated_step(e) * (1 + 1e-9));
+        CHECK(bounds(plan_of(e)).estimate / engine_step(e) == Approx(1).epsilon(0.01));
+        CHECK(bounds(plan_of(e)).lower <= engine_step(e) * (1 + 1e-9));
     }
 }
 
@@ -129,8 +123,8 @@ TEST_CASE("tied embeddings on two stages are joined behind the slots of both") {
         StepBounds bounds(e);
         Experiment apart = e;
         apart.workload.tied = false;
-        const Seconds step = simulated_step(e);
-        CHECK(step > 1.05 * simulated_step(apart));
+        const Seconds step = engine_step(e);
+        CHECK(step > 1.05 * engine_step(apart));
         CHECK(bounds(plan_of(e)).estimate / step == Approx(1).epsilon(0.01));
         CHECK(bounds(plan_of(e)).lower <= step * (1 + 1e-9));
     }
@@ -152,7 +146,7 @@ TEST_CASE("data parallelism behind a chain needs no search") {
                       all = bounds.refined().lower;
         CHECK(chain.si() < 0.8 * all.si());
         CHECK(with_data.si() == Approx(all.si()).epsilon(1e-9));
-        CHECK(all <= simulated_step(e));
+        CHECK(all <= engine_step(e));
     }
 }
 
@@ -284,7 +278,7 @@ TEST_CASE("bounds of passes that go by turns go through all stages, in every rou
     for (const int micro_batches : {8, 64}) {
         e.parallelism.global_batch = 8 * micro_batches;
         StepBounds bounds(e);
-        const double tightness = bounds(plan_of(e)).lower / simulated_step(e);
+        const double tightness = bounds(plan_of(e)).lower / engine_step(e);
         CAPTURE(micro_batches);
         CHECK(tightness <= 1 + 1e-9);
         CHECK(tightness >= 0.99);
@@ -314,7 +308,7 @@ TEST_CASE("bounds of passes that go by turns know what a slow host adds to each 
         e.parallelism.dp = e.parallelism.ep = 8;
         e.parallelism.global_batch = 256;
         StepBounds bounds(e);
-        const double tightness = bounds(plan_of(e)).lower / simulated_step(e);
+        const double tightness = bounds(plan_of(e)).lower / engine_step(e);
         CAPTURE(reached.layers);
         CHECK(tightness <= 1 + 1e-9);
         CHECK(tightness >= reached.tightness);
@@ -360,7 +354,7 @@ TEST_CASE("bounds of passes that go by turns know why a step is long") {
         e.parallelism.micro_batch = 4;
         e.parallelism.global_batch = 2048;
         StepBounds bounds(e);
-        const double tightness = bounds(plan_of(e)).lower / simulated_step(e);
+        const double tightness = bounds(plan_of(e)).lower / engine_step(e);
         CAPTURE(reached.link, reached.slowdown, reached.layer);
         CHECK(tightness <= 1 + 1e-9);
         CHECK(tightness >= reached.tightness);
@@ -386,7 +380,7 @@ TEST_CASE("bounds know what a device loses while its host goes on behind a wait"
         e.parallelism.dp = e.parallelism.ep = 2;
         e.parallelism.recompute = reached.recompute;
         StepBounds bounds(e);
-        const double tightness = bounds(plan_of(e)).lower / simulated_step(e);
+        const double tightness = bounds(plan_of(e)).lower / engine_step(e);
         CAPTURE(reached.vp, tightness);
         CHECK(tightness >= reached.tightness);
         CHECK(tightness <= 1 + 1e-9);
@@ -515,7 +509,7 @@ TEST_CASE("the bound of a pipeline under zero 3 counts what its stages gather") 
             tried.cluster.intra.bandwidth *= bandwidth;
             tried.cluster.inter.bandwidth *= bandwidth;
             const StepBound bound = StepBounds(tried)(plan_of(tried));
-            const Seconds step = simulated_step(tried);
+            const Seconds step = engine_step(tried);
             CAPTURE(slowdown, bandwidth, bound.lower.si(), step.si());
             CHECK(bound.lower <= step * (1 + 1e-9));
             CHECK(bound.lower > 0.6 * step);
@@ -528,7 +522,7 @@ TEST_CASE("the bound of a pipeline under zero 3 counts what its stages gather") 
     const Seconds slowed = StepBounds(e)(plan_of(e)).lower;
     CAPTURE(alone.si(), slowed.si());
     CHECK(slowed > 1.2 * alone);
-    CHECK(slowed <= simulated_step(e) * (1 + 1e-9));
+    CHECK(slowed <= engine_step(e) * (1 + 1e-9));
 }
 
 // What a collective slows may run while the device would have waited for its host. The sum of both
@@ -545,7 +539,7 @@ TEST_CASE("what a host loses and what collectives slow is not counted twice") {
     e.parallelism.recompute = Recompute::full;
     e.runtime.exchanges.gradients = GradientOverlap::always;
     StepBounds bounds(e);
-    const double tightness = bounds(plan_of(e)).lower / simulated_step(e);
+    const double tightness = bounds(plan_of(e)).lower / engine_step(e);
     CHECK(tightness <= 1 + 1e-9);
     CHECK(tightness >= 0.9);
 }

@@ -18,6 +18,7 @@
 #include "sim/engine/simulate.h"
 #include "sim/memory/transformer_memory.h"
 #include "tests/random_experiments.h"
+#include "tests/simulated.h"
 
 using namespace stepcast;
 
@@ -63,13 +64,6 @@ std::optional<Experiment> changed(const Experiment& base, const Key& key,
     return other && StepBounds::cover(e) ? std::optional(e) : std::nullopt;
 }
 
-Seconds simulated_step(const Experiment& e) {
-    const TaskGraph graph = build_step(e, routing_of(e));
-    Timeline timeline;
-    run(graph, price(graph, e.cluster), e.cluster.interference, timeline);
-    return timeline.end;
-}
-
 // The parts of a split's step as the bounds compute them, and the most that a rank holds.
 struct Parts {
     RankGroups ranks;
@@ -90,7 +84,7 @@ Parts parts_of(const Experiment& e, OpPrices& prices) {
             rounds_of(e.parallelism).count,
             recomputes_layers(e.parallelism),
             transformer_memory(e).peak,
-            simulated_step(e)};
+            engine_step(e)};
 }
 bool is_same_shape(const BoundShape& a, const BoundShape& b) {
     const auto times = [](const BoundShape& s) {

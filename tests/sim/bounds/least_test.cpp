@@ -8,6 +8,7 @@
 #include "sim/engine/contention.h"
 #include "tests/graphs.h"
 #include "tests/literals.h"
+#include "tests/simulated.h"
 #include "tests/split_space.h"
 #include "tests/transformers.h"
 
@@ -16,11 +17,6 @@ using namespace stepcast::graphs;
 using namespace stepcast::literals;
 
 namespace {
-
-Costs free_issue(std::vector<Seconds> durations) {
-    const std::size_t tasks = durations.size();
-    return {std::move(durations), std::vector<Seconds>(tasks)};
-}
 
 // A gemm, then an exchange beside a second gemm, then a pass that waits for both.
 TaskGraph forked_plan() {

@@ -15,7 +15,7 @@ using namespace stepcast;
 namespace {
 
 constexpr std::size_t of(UnitKind kind, Pass pass) { return feature::unit(kind, pass); }
-constexpr auto forward = Pass::forward, backward = Pass::backward;
+constexpr auto path_forward = Pass::forward, path_backward = Pass::backward;
 
 FeatureTimes features(const std::map<std::size_t, double>& values) {
     FeatureTimes f{};
@@ -60,12 +60,12 @@ std::vector<double> ends_of(const PipelineKey& key, const Workload& w, const Fea
 }
 
 // Forward and backward: a layer takes 3 and 7, the embedding 1 and 2, the head 5 and 6.
-const FeatureTimes eighths = features({{of(UnitKind::dense, forward), 3},
-                                       {of(UnitKind::dense, backward), 7},
-                                       {of(UnitKind::embedding, forward), 1},
-                                       {of(UnitKind::embedding, backward), 2},
-                                       {of(UnitKind::head, forward), 5},
-                                       {of(UnitKind::head, backward), 6},
+const FeatureTimes eighths = features({{of(UnitKind::dense, path_forward), 3},
+                                       {of(UnitKind::dense, path_backward), 7},
+                                       {of(UnitKind::embedding, path_forward), 1},
+                                       {of(UnitKind::embedding, path_backward), 2},
+                                       {of(UnitKind::head, path_forward), 5},
+                                       {of(UnitKind::head, path_backward), 6},
                                        {feature::opened, 0.5},
                                        {feature::filling, 0.25},
                                        {feature::filled, 0.125},
@@ -88,12 +88,12 @@ TEST_CASE("a path of 1F1B goes back through sends and slots as they waited for e
     const std::vector<PipelinePath> paths = paths_of(key, w, eighths);
     CHECK_FALSE(paths[0].by_host);
     CHECK(paths[0].round == FeatureCounts{});
-    CHECK(paths[0].once == counts({{of(UnitKind::dense, forward), 3},
-                                   {of(UnitKind::dense, backward), 3},
-                                   {of(UnitKind::embedding, forward), 1},
-                                   {of(UnitKind::embedding, backward), 1},
-                                   {of(UnitKind::head, forward), 2},
-                                   {of(UnitKind::head, backward), 2},
+    CHECK(paths[0].once == counts({{of(UnitKind::dense, path_forward), 3},
+                                   {of(UnitKind::dense, path_backward), 3},
+                                   {of(UnitKind::embedding, path_forward), 1},
+                                   {of(UnitKind::embedding, path_backward), 1},
+                                   {of(UnitKind::head, path_forward), 2},
+                                   {of(UnitKind::head, path_backward), 2},
                                    {feature::opened, -3 + 2},
                                    {feature::filling, 3},
                                    {feature::filled, 1},
@@ -120,17 +120,17 @@ TEST_CASE("sends that are not overlapped stand between the slots of a stage") {
 // the send back and B1 take 36 more.
 TEST_CASE("a path begins with what a host issues where that is late") {
     FeatureTimes times = eighths;
-    times[feature::host(UnitKind::dense, forward)] = 100;
-    times[feature::host(UnitKind::dense, backward)] = 10;
+    times[feature::host(UnitKind::dense, path_forward)] = 100;
+    times[feature::host(UnitKind::dense, path_backward)] = 10;
     CHECK(ends_of(two_stages(2), layers(2), times) == std::vector<double>{236, 224});
     const PipelinePath path = paths_of(two_stages(2), layers(2), times)[0];
     CHECK(path.by_host);
-    CHECK(path.once == counts({{feature::host(UnitKind::dense, forward), 2},
-                               {of(UnitKind::dense, forward), 1},
-                               {of(UnitKind::dense, backward), 2},
-                               {of(UnitKind::embedding, backward), 1},
-                               {of(UnitKind::head, forward), 1},
-                               {of(UnitKind::head, backward), 1},
+    CHECK(path.once == counts({{feature::host(UnitKind::dense, path_forward), 2},
+                               {of(UnitKind::dense, path_forward), 1},
+                               {of(UnitKind::dense, path_backward), 2},
+                               {of(UnitKind::embedding, path_backward), 1},
+                               {of(UnitKind::head, path_forward), 1},
+                               {of(UnitKind::head, path_backward), 1},
                                {feature::filling, 2},
                                {feature::send_near, 2},
                                {feature::arrival, 2},
@@ -145,21 +145,21 @@ TEST_CASE("a round of 1F1B is as many forwards and backwards as there are stages
         PipelineKey key;
         key.pp = stages;
         key.micro_batches = rounds_of(key.schedule, stages, 100).least;
-        FeatureTimes times =
-            features({{of(UnitKind::dense, forward), 3}, {of(UnitKind::dense, backward), 7}});
+        FeatureTimes times = features(
+            {{of(UnitKind::dense, path_forward), 3}, {of(UnitKind::dense, path_backward), 7}});
         const Workload w = layers(2 * stages);
         for (const PipelinePath& path : paths_of(key, w, times)) {
-            CHECK(path.round[of(UnitKind::dense, forward)] == 2 * stages);
-            CHECK(path.round[of(UnitKind::dense, backward)] == 2 * stages);
+            CHECK(path.round[of(UnitKind::dense, path_forward)] == 2 * stages);
+            CHECK(path.round[of(UnitKind::dense, path_backward)] == 2 * stages);
         }
         CHECK(length_of(paths_of(key, w, times)[0].once, times) ==
               2 * 10 * (key.micro_batches + stages - 1));
-        times[feature::host(UnitKind::dense, forward)] = 31;
-        times[feature::host(UnitKind::dense, backward)] = 37;
+        times[feature::host(UnitKind::dense, path_forward)] = 31;
+        times[feature::host(UnitKind::dense, path_backward)] = 37;
         const PipelinePath issued = paths_of(key, w, times)[0];
         CHECK(issued.by_host);
-        CHECK(issued.round == counts({{feature::host(UnitKind::dense, forward), 2 * stages},
-                                      {feature::host(UnitKind::dense, backward), 2 * stages},
+        CHECK(issued.round == counts({{feature::host(UnitKind::dense, path_forward), 2 * stages},
+                                      {feature::host(UnitKind::dense, path_backward), 2 * stages},
                                       {feature::host_again(UnitKind::dense), 2 * stages}}));
     }
 }
@@ -174,7 +174,7 @@ TEST_CASE("the last gradients of a chunk are marked on a path") {
     PipelineKey key = two_stages(2);
     key.chunks = 2;
     const FeatureTimes times =
-        features({{of(UnitKind::dense, forward), 3}, {of(UnitKind::dense, backward), 7}});
+        features({{of(UnitKind::dense, path_forward), 3}, {of(UnitKind::dense, path_backward), 7}});
     CHECK(paths_of(key, layers(12), times)[0].once[feature::after_last] > 0);
 }
 
@@ -188,7 +188,7 @@ TEST_CASE("a path goes through the last backwards of all stages where gradients 
     key.micro_batches = 8;
     const Workload w = layers(8);
     FeatureTimes times =
-        features({{of(UnitKind::dense, forward), 3}, {of(UnitKind::dense, backward), 7}});
+        features({{of(UnitKind::dense, path_forward), 3}, {of(UnitKind::dense, path_backward), 7}});
     const double plain = 2 * 10 * (8 + 4 - 1);
     CHECK(ends_of(key, w, times)[0] == plain);
     times[feature::inside_last] = 2;
@@ -252,7 +252,7 @@ TEST_CASE("a forward goes on behind a forward of its stage where experts meet ex
     for (const SlotNode& n : slots.nodes) {
         if (n.before < 0) continue;
         const SlotNode& before = slots.node(n.before);
-        const bool forwards = n.pass == forward && before.pass == forward,
+        const bool forwards = n.pass == path_forward && before.pass == path_forward,
                    embedding = n.stage == 0 && n.chunk % 2 == 0,
                    logits = before.stage == 1 && before.chunk % 2 == 1;
         CHECK(n.goes_on == (forwards && !embedding && !logits));

@@ -11,10 +11,10 @@ using namespace stepcast;
 
 namespace {
 
-constexpr auto forward = Pass::forward, backward = Pass::backward;
-constexpr std::size_t of(UnitKind kind, Pass pass) { return feature::unit(kind, pass); }
+constexpr auto turn_forward = Pass::forward, turn_backward = Pass::backward;
+constexpr std::size_t unit_of(UnitKind kind, Pass pass) { return feature::unit(kind, pass); }
 
-FeatureCounts counts(const std::map<std::size_t, double>& values) {
+FeatureCounts counts_of(const std::map<std::size_t, double>& values) {
     FeatureCounts f{};
     for (const auto& [at, value] : values) f[at] = value;
     return f;
@@ -37,10 +37,10 @@ Chunk chunk(int first, int last, bool embedding = false, bool head = false) {
     return c;
 }
 
-constexpr std::size_t layer_ahead = of(UnitKind::experts, forward),
-                      layer_back = of(UnitKind::experts, backward),
-                      head_ahead = of(UnitKind::head, forward),
-                      head_back = of(UnitKind::head, backward);
+constexpr std::size_t layer_ahead = unit_of(UnitKind::experts, turn_forward),
+                      layer_back = unit_of(UnitKind::experts, turn_backward),
+                      head_ahead = unit_of(UnitKind::head, turn_forward),
+                      head_back = unit_of(UnitKind::head, turn_backward);
 
 }  // namespace
 
@@ -54,12 +54,12 @@ TEST_CASE("as many layers of both passes are turns, and nothing else") {
                                        {by_turns::cycle, 2},
                                        {by_turns::pair, 1},
                                        {by_turns::apart, -1}};
-    CHECK(pair_counts(w, pair, forward, false).turns == counts(both));
-    CHECK(pair_counts(w, pair, forward, false).alone == FeatureCounts{});
+    CHECK(pair_counts(w, pair, turn_forward, false).turns == counts_of(both));
+    CHECK(pair_counts(w, pair, turn_forward, false).alone == FeatureCounts{});
     both[by_turns::enters] = -1;
-    CHECK(pair_counts(w, pair, forward, true).turns == counts(both));
+    CHECK(pair_counts(w, pair, turn_forward, true).turns == counts_of(both));
     both[by_turns::leaves] = -1;
-    CHECK(pair_counts(w, pair, backward, true).turns == counts(both));
+    CHECK(pair_counts(w, pair, turn_backward, true).turns == counts_of(both));
 }
 
 // Five layers forward and two backward: two turns, then three layers alone, two of which follow
@@ -67,15 +67,15 @@ TEST_CASE("as many layers of both passes are turns, and nothing else") {
 TEST_CASE("layers that one pass has more follow alone") {
     const Workload w = experts();
     const Pair pair{chunk(0, 5), chunk(6, 8)};
-    const SlotCounts last = pair_counts(w, pair, forward, false);
-    CHECK(last.turns == counts({{layer_ahead, 2},
-                                {layer_back, 2},
-                                {by_turns::cycle, 1},
-                                {by_turns::pair, 1},
-                                {by_turns::apart, -1},
-                                {by_turns::forward_alone, 1}}));
-    CHECK(last.alone == counts({{layer_ahead, 3}, {feature::stall(forward), 2}}));
-    CHECK(pair_counts(w, pair, backward, false).alone == FeatureCounts{});
+    const SlotCounts last = pair_counts(w, pair, turn_forward, false);
+    CHECK(last.turns == counts_of({{layer_ahead, 2},
+                                   {layer_back, 2},
+                                   {by_turns::cycle, 1},
+                                   {by_turns::pair, 1},
+                                   {by_turns::apart, -1},
+                                   {by_turns::forward_alone, 1}}));
+    CHECK(last.alone == counts_of({{layer_ahead, 3}, {feature::stall(turn_forward), 2}}));
+    CHECK(pair_counts(w, pair, turn_backward, false).alone == FeatureCounts{});
 }
 
 // The forward ends with the logits, while the backward goes on: they come between the parts of its
@@ -83,29 +83,30 @@ TEST_CASE("layers that one pass has more follow alone") {
 TEST_CASE("the logits of a forward come between the backward's layers") {
     const Workload w = experts();
     const SlotCounts last =
-        pair_counts(w, {chunk(10, 12, false, true), chunk(0, 4)}, backward, false);
-    CHECK(last.turns == counts({{layer_ahead, 2},
-                                {layer_back, 3},
-                                {head_ahead, 1},
-                                {by_turns::cycle, 1},
-                                {by_turns::pair, 1},
-                                {by_turns::apart, -1}}));
-    CHECK(last.alone == counts({{layer_back, 1}}));
+        pair_counts(w, {chunk(10, 12, false, true), chunk(0, 4)}, turn_backward, false);
+    CHECK(last.turns == counts_of({{layer_ahead, 2},
+                                   {layer_back, 3},
+                                   {head_ahead, 1},
+                                   {by_turns::cycle, 1},
+                                   {by_turns::pair, 1},
+                                   {by_turns::apart, -1}}));
+    CHECK(last.alone == counts_of({{layer_back, 1}}));
 }
 
 // The logits alone, forward of one micro-batch and backward of another: the backward's come first.
 TEST_CASE("chunks without layers are one behind the other") {
     const Workload w = experts();
     const Pair ends{chunk(12, 12, false, true), chunk(12, 12, false, true)};
-    CHECK(pair_counts(w, ends, backward, false).turns == counts({{head_back, 1}}));
-    CHECK(pair_counts(w, ends, forward, false).turns == counts({{head_back, 1}, {head_ahead, 1}}));
-    CHECK(pair_counts(w, ends, forward, true).turns == counts({{head_ahead, 1}}));
-    CHECK_FALSE(awaits_both(w, ends, backward));
+    CHECK(pair_counts(w, ends, turn_backward, false).turns == counts_of({{head_back, 1}}));
+    CHECK(pair_counts(w, ends, turn_forward, false).turns ==
+          counts_of({{head_back, 1}, {head_ahead, 1}}));
+    CHECK(pair_counts(w, ends, turn_forward, true).turns == counts_of({{head_ahead, 1}}));
+    CHECK_FALSE(awaits_both(w, ends, turn_backward));
     // beside layers of the other pass: of the first of these the kernels, the others whole
     const Pair back{chunk(12, 12, false, true), chunk(0, 3)};
-    CHECK(pair_counts(w, back, backward, false).turns ==
-          counts({{head_ahead, 1}, {layer_back, 1}}));
-    CHECK(pair_counts(w, back, backward, false).alone == counts({{layer_back, 2}}));
+    CHECK(pair_counts(w, back, turn_backward, false).turns ==
+          counts_of({{head_ahead, 1}, {layer_back, 1}}));
+    CHECK(pair_counts(w, back, turn_backward, false).alone == counts_of({{layer_back, 2}}));
 }
 
 TEST_CASE("a stage goes on behind a pair as that pair ended") {

@@ -14,7 +14,7 @@ constexpr double KiB = 1024;
 
 // A link of 100 GB/s that reaches its full rate; a channel moves 1 GB/s, of small messages 0.5
 // GB/s; starts take 10 us, small messages' 5 us.
-Link plain() {
+Link plain_link() {
     Link link;
     link.bandwidth = 100_GBps;
     link.ring_efficiency = link.all_to_all_efficiency = 1;
@@ -38,9 +38,9 @@ double microseconds(double message, int ranks, const Link& link, Fabric fabric =
 // Of 32 channels a pair uses 16; with eight ranks each peer uses 4. A small message of 8 KiB uses
 // one channel, one of 16 KiB two, which take 8 KiB / 0.5 GB/s = 16.384 us in parallel.
 TEST_CASE("small messages fill one channel after the other") {
-    CHECK(microseconds(8 * KiB, 2, plain()) == Approx(5 + 16.384));
-    CHECK(microseconds(16 * KiB, 2, plain()) == Approx(5 + 16.384));
-    CHECK(microseconds(4 * KiB, 8, plain()) == Approx(5 + 8.192));
+    CHECK(microseconds(8 * KiB, 2, plain_link()) == Approx(5 + 16.384));
+    CHECK(microseconds(16 * KiB, 2, plain_link()) == Approx(5 + 16.384));
+    CHECK(microseconds(4 * KiB, 8, plain_link()) == Approx(5 + 8.192));
 }
 
 // 64 KiB, an eighth of a chunk, use one channel: 65.536 us. A pair's 1 MiB uses 16 channels and
@@ -48,18 +48,18 @@ TEST_CASE("small messages fill one channel after the other") {
 // over 16 are 576 KiB, over 32 they are 288 KiB, 294.912 us. Between eight ranks 3 MiB over 4 are
 // longer than a chunk, over 8 they are not: 384 KiB, 393.216 us.
 TEST_CASE("channels double while a part is longer than a chunk") {
-    CHECK(microseconds(64 * KiB, 2, plain()) == Approx(10 + 65.536));
-    CHECK(microseconds(1024 * KiB, 2, plain()) == Approx(10 + 65.536));
-    CHECK(microseconds(8 * 1024 * KiB, 2, plain()) == Approx(10 + 524.288));
-    CHECK(microseconds(9 * 1024 * KiB, 2, plain()) == Approx(10 + 294.912));
-    CHECK(microseconds(3 * 1024 * KiB, 8, plain()) == Approx(10 + 393.216));
+    CHECK(microseconds(64 * KiB, 2, plain_link()) == Approx(10 + 65.536));
+    CHECK(microseconds(1024 * KiB, 2, plain_link()) == Approx(10 + 65.536));
+    CHECK(microseconds(8 * 1024 * KiB, 2, plain_link()) == Approx(10 + 524.288));
+    CHECK(microseconds(9 * 1024 * KiB, 2, plain_link()) == Approx(10 + 294.912));
+    CHECK(microseconds(3 * 1024 * KiB, 8, plain_link()) == Approx(10 + 393.216));
 }
 
 // 16 MiB over 2 channels at 1 GB/s take 8388.608 us. Small messages end at 16 KiB for each of the
 // two channels, whatever the link states: 40 KiB count as large, 32 KiB as small: 16 KiB per
 // channel, 32.768 us.
 TEST_CASE("a peer without NVLink has two channels") {
-    Link link = plain();
+    Link link = plain_link();
     link.exchange_chunk = Bytes(128 * KiB);
     link.exchange_small = Bytes(512 * KiB);
     CHECK(microseconds(16 * 1024 * KiB, 2, link, Fabric::pcie) == Approx(10 + 8388.608));
@@ -72,7 +72,7 @@ TEST_CASE("a peer without NVLink has two channels") {
 // Copying the own 8 MiB costs half of sending them: 41.943 us more, and half of that for the first
 // pieces.
 TEST_CASE("first pieces are copied out after they have come") {
-    Link link = plain();
+    Link link = plain_link();
     link.exchange_channel = BytesPerSecond(1e12);
     CHECK(microseconds(8 * 1024 * KiB, 8, link) == Approx(10 + 587.20256));
     link.exchange_fill = 0.4;
@@ -84,7 +84,7 @@ TEST_CASE("first pieces are copied out after they have come") {
 // Between sockets grouped messages may reach more than a ring; but a rank's own link carries at
 // most what a ring reaches on it.
 TEST_CASE("a rank's own link carries what rings reach of it") {
-    Link link = plain();
+    Link link = plain_link();
     link.exchange_channel = BytesPerSecond(1e12);
     link.ring_efficiency = 0.8;
     link.all_to_all_efficiency = 1.5;
@@ -102,7 +102,7 @@ TEST_CASE("a rank's own link carries what rings reach of it") {
 TEST_CASE("an all-to-all of one node follows the law, and the small messages of a release") {
     Cluster c;
     c.gpus_per_node = 2;
-    c.intra = plain();
+    c.intra = plain_link();
     const AllToAll op{std::vector<Bytes>(4, Bytes(32 * KiB))};
     const RingPath path = ring_path(Group{2}, c);
     CHECK(collective_time(op, path, c).si() * 1e6 == Approx(10 + 32.768));

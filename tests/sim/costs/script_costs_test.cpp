@@ -10,7 +10,7 @@ using namespace stepcast;
 
 namespace {
 
-Cluster device() {
+Cluster device_of_scripts() {
     Cluster c;
     c.gpu.sms = 100;
     c.gpu.memory_bandwidth = BytesPerSecond(1e12);
@@ -31,7 +31,7 @@ double micros(const Op& op, const Cluster& c) {
 // 10 MB at 1 TB/s: 10 us. Passes over rows reach 0.8 and strided passes 0.5 of the rate: 12.5 and
 // 20 us.
 TEST_CASE("rows and strided passes have rates of their own") {
-    Cluster c = device();
+    Cluster c = device_of_scripts();
     c.kernel.row_efficiency = 0.8;
     c.kernel.strided_efficiency = 0.5;
     const auto pass = [&](MemoryPass::Access access) {
@@ -45,7 +45,7 @@ TEST_CASE("rows and strided passes have rates of their own") {
 // A cache of 10 MB, twice as fast as memory: a pass of its size gets half of the gain, 1 + 1/2; at
 // a hundredth of the size all of it, at ten times 1 / 1001.
 TEST_CASE("passes that fit the L2 go at its rate") {
-    Cluster c = device();
+    Cluster c = device_of_scripts();
     c.kernel.cache = Bytes(10e6);
     c.kernel.cache_gain = 2;
     CHECK(micros(MemoryPass{Bytes(10e6), Bytes(0)}, c) == Approx(10 / 1.5));
@@ -55,7 +55,7 @@ TEST_CASE("passes that fit the L2 go at its rate") {
 
 // Sizes for which only arithmetic counts: the time is inverse to each rate.
 TEST_CASE("layouts, fp32 and batches change the rate of a GEMM") {
-    Cluster c = device();
+    Cluster c = device_of_scripts();
     c.gpu.memory_bandwidth = BytesPerSecond(1e18);
     c.kernel.gemm_boost = 0;
     const auto time = [&](const Gemm& op) { return gemm_law_time(op, c, GemmSetting::step).si(); };
@@ -79,7 +79,7 @@ TEST_CASE("layouts, fp32 and batches change the rate of a GEMM") {
 }
 
 TEST_CASE("a pair of events adds to a kernel of a table, not to one of a step") {
-    Cluster c = device();
+    Cluster c = device_of_scripts();
     const Gemm gemm{.m = 1024, .n = 1024, .k = 1024, .dtype = Dtype::bf16};
     const double alone = gemm_law_time(gemm, c).si(),
                  inside = gemm_law_time(gemm, c, GemmSetting::step).si();
@@ -93,7 +93,7 @@ TEST_CASE("a pair of events adds to a kernel of a table, not to one of a step") 
 // cost as much as a head's width. fp32: a third of tf32's 300 TFLOP/s, at 0.65: 65 x 0.25 TFLOP/s,
 // 126 us.
 TEST_CASE("fused attention pays for exponentials, and for fp32 with three products in tf32") {
-    Cluster c = device();
+    Cluster c = device_of_scripts();
     c.gpu.memory_bandwidth = BytesPerSecond(1e18);
     c.kernel.attention.efficiency = 0.5;
     c.kernel.attention.ramp = 1000;
@@ -112,7 +112,7 @@ TEST_CASE("fused attention pays for exponentials, and for fp32 with three produc
 // = 1.667. At a third of the rate (Triton) they take 2 and 2.333. By blocks of queries the same
 // holds: widths of 2 x 64 (2 + 2) and 2 x 64 (2 x 2 + 2).
 TEST_CASE("kernels of another generation lose on the products of a pair, not on its exponential") {
-    Cluster c = device();
+    Cluster c = device_of_scripts();
     c.gpu.memory_bandwidth = BytesPerSecond(1e18);
     c.kernel.launch = Seconds(0);
     c.kernel.attention.efficiency = 0.5;

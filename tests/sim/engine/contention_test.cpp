@@ -10,17 +10,13 @@
 #include "sim/engine/simulate.h"
 #include "tests/literals.h"
 #include "tests/random_graphs.h"
+#include "tests/simulated.h"
 
 using namespace stepcast;
 using namespace stepcast::graphs;
 using namespace stepcast::literals;
 
 namespace {
-
-Costs free_issue(std::vector<Seconds> durations) {
-    const std::size_t tasks = durations.size();
-    return {std::move(durations), std::vector<Seconds>(tasks)};
-}
 
 Timeline contended(const TaskGraph& graph, const Costs& costs, const Interference& contention) {
     Timeline timeline;

@@ -34,10 +34,12 @@ Costs pipeline_costs(const TaskGraph& graph, Seconds f, Seconds b) {
 }
 
 // Simulates without interference.
-Trace in_order(const TaskGraph& graph, const Costs& priced) { return simulate(graph, priced, {}); }
+Trace trace_in_order(const TaskGraph& graph, const Costs& priced) {
+    return simulate(graph, priced, {});
+}
 
-Seconds step_of(const TaskGraph& graph, const Costs& priced) {
-    return step_end(in_order(graph, priced));
+Seconds step_by_engine(const TaskGraph& graph, const Costs& priced) {
+    return step_end(trace_in_order(graph, priced));
 }
 
 }  // namespace
@@ -47,7 +49,7 @@ TEST_CASE("tasks of a chain follow one another") {
     const Trace expected{
         Trace::Origin::simulated,
         {span(0, compute(0), 0, 1), span(1, compute(0), 1, 3), span(2, compute(0), 3, 6)}};
-    CHECK(in_order(chain(), costs({1_s, 2_s, 3_s})) == expected);
+    CHECK(trace_in_order(chain(), costs({1_s, 2_s, 3_s})) == expected);
 }
 
 // a = [0, 1]; b0 = [1, 3] and b1 = [1, 5] side by side; c after the longer: max(3, 5) = [5, 6].
@@ -55,7 +57,7 @@ TEST_CASE("a join waits for its longer branch") {
     const Trace expected{Trace::Origin::simulated,
                          {span(0, compute(0), 0, 1), span(1, compute(0), 1, 3),
                           span(2, compute(1), 1, 5), span(3, compute(0), 5, 6)}};
-    CHECK(in_order(fork_join(), costs({1_s, 2_s, 4_s, 1_s})) == expected);
+    CHECK(trace_in_order(fork_join(), costs({1_s, 2_s, 4_s, 1_s})) == expected);
 }
 
 // Rank 0 computes [0, 1] [1, 2], rank 1 [0, 4] [4, 5]. The first bucket starts at max(1, 4): [4,
@@ -68,7 +70,7 @@ TEST_CASE("a straggler delays a collective on every rank, and collectives queue 
          span(3, compute(1), 4, 5), span(4, collective(0), 4, 7), span(4, collective(1), 4, 7),
          span(5, collective(0), 7, 8), span(5, collective(1), 7, 8), span(6, compute(0), 8, 9),
          span(7, compute(1), 8, 9)}};
-    CHECK(in_order(graph, costs({1_s, 1_s, 4_s, 1_s, 3_s, 1_s, 1_s, 1_s})) == expected);
+    CHECK(trace_in_order(graph, costs({1_s, 1_s, 4_s, 1_s, 3_s, 1_s, 1_s, 1_s})) == expected);
 }
 
 // Issues end at 2 and 4: the first kernel runs [2, 3]; the second could start at 3 but is issued at
@@ -79,7 +81,7 @@ TEST_CASE("a kernel waits until the host has issued it") {
     graph.add("b", Phase::forward, small_gemm(), {compute(0)}, {});
     const Trace expected{Trace::Origin::simulated,
                          {span(0, compute(0), 2, 3), span(1, compute(0), 4, 5)}};
-    CHECK(in_order(graph, costs({1_s, 1_s}, {2_s, 2_s})) == expected);
+    CHECK(trace_in_order(graph, costs({1_s, 1_s}, {2_s, 2_s})) == expected);
 }
 
 // With blocking launches: issue [0, 2], run [2, 3]; the host continues at 3, issues until 5, run
@@ -90,7 +92,7 @@ TEST_CASE("a blocking launch joins host and device after every kernel") {
     graph.add("b", Phase::forward, small_gemm(), {compute(0)}, {});
     const Trace expected{Trace::Origin::simulated,
                          {span(0, compute(0), 2, 3), span(1, compute(0), 5, 6)}};
-    CHECK(in_order(graph, costs({1_s, 1_s}, {2_s, 2_s})) == expected);
+    CHECK(trace_in_order(graph, costs({1_s, 1_s}, {2_s, 2_s})) == expected);
 }
 
 // Host 0 works [0, 4] and issues the gemm until 5: [5, 7]; it issues the pass until 6, which runs
@@ -99,8 +101,8 @@ TEST_CASE("a blocking launch joins host and device after every kernel") {
 // rank 1's at 6; both run after the all-reduce: [14, 15].
 TEST_CASE("a synchronisation holds up what the host issues next") {
     const TaskGraph graph = host_calls(false);
-    const Trace trace = in_order(graph, costs({4_s, 2_s, 1_s, 2_s, 4_s, 3_s, 1_s, 1_s},
-                                              {0_s, 1_s, 1_s, 0_s, 0_s, 1_s, 1_s, 1_s}));
+    const Trace trace = trace_in_order(graph, costs({4_s, 2_s, 1_s, 2_s, 4_s, 3_s, 1_s, 1_s},
+                                                    {0_s, 1_s, 1_s, 0_s, 0_s, 1_s, 1_s, 1_s}));
     const Trace expected{
         Trace::Origin::simulated,
         {span(0, host(0), 0, 4), span(1, compute(0), 5, 7), span(2, compute(0), 7, 8),
@@ -116,7 +118,7 @@ TEST_CASE("host work holds up a kernel that costs nothing to issue") {
     graph.add("gemm", Phase::forward, small_gemm(), {compute(0)}, {});
     const Trace expected{Trace::Origin::simulated,
                          {span(0, host(0), 0, 4), span(1, compute(0), 4, 5)}};
-    CHECK(in_order(graph, costs({4_s, 1_s})) == expected);
+    CHECK(trace_in_order(graph, costs({4_s, 1_s})) == expected);
 }
 
 // One task on two lanes of one rank: its host issues it once, until 2: [2, 3]; the next is issued
@@ -128,7 +130,7 @@ TEST_CASE("a task with two places on one rank is issued there once") {
     const Trace expected{
         Trace::Origin::simulated,
         {span(0, compute(0), 2, 3), span(0, collective(0), 2, 3), span(1, compute(0), 3, 4)}};
-    CHECK(in_order(graph, costs({1_s, 1_s}, {2_s, 1_s})) == expected);
+    CHECK(trace_in_order(graph, costs({1_s, 1_s}, {2_s, 1_s})) == expected);
 }
 
 // GPipe and 1F1B with free sends: (m + p - 1) (f + b).
@@ -139,7 +141,7 @@ TEST_CASE("pipelines with free sends take the closed form") {
             for (const int m : {8, 9, 32}) {
                 CAPTURE(p, m, schedule == PipelineShape::Schedule::gpipe);
                 const TaskGraph graph = pipeline({p, m, schedule});
-                CHECK(step_of(graph, pipeline_costs(graph, 1_s, 2_s)) ==
+                CHECK(step_by_engine(graph, pipeline_costs(graph, 1_s, 2_s)) ==
                       Seconds(3.0 * (m + p - 1)));
             }
 }
@@ -150,7 +152,7 @@ TEST_CASE(
     "lanes") {
     const TaskGraph graph = pipeline({8, 32});
     CHECK(graph.size() == 960);
-    CHECK(step_of(graph, pipeline_costs(graph, 2_s, 4_s)) == 234_s);
+    CHECK(step_by_engine(graph, pipeline_costs(graph, 2_s, 4_s)) == 234_s);
 }
 
 // Issued last stage first, a stage's receive of a later micro-batch often comes before its send of
@@ -163,11 +165,11 @@ TEST_CASE(
     for (const auto turns : {Shape::Turns::first_stage_first, Shape::Turns::last_stage_first}) {
         const TaskGraph graph = pipeline(
             {8, 32, Shape::Schedule::one_f_one_b, Shape::SendLanes::one_a_direction, turns});
-        CHECK(step_of(graph, pipeline_costs(graph, 2_s, 4_s)) == 234_s);
+        CHECK(step_by_engine(graph, pipeline_costs(graph, 2_s, 4_s)) == 234_s);
     }
     const TaskGraph graph = pipeline({8, 32, Shape::Schedule::one_f_one_b, Shape::SendLanes::one,
                                       Shape::Turns::last_stage_first});
-    CHECK(step_of(graph, pipeline_costs(graph, 2_s, 4_s)) > 234_s);
+    CHECK(step_by_engine(graph, pipeline_costs(graph, 2_s, 4_s)) > 234_s);
 }
 
 // Rank 0 receives what rank 1 computes until 5: [5, 6]. Its own send is ready at 1. On one lane the
@@ -181,7 +183,7 @@ TEST_CASE("a receive that waits holds up a send behind it on the same lane only"
         const TaskId quick = graph.add("quick", Phase::forward, small_gemm(), {compute(0)}, {});
         graph.add("up", Phase::forward, SendRecv{512_B}, {Place(0, up), Place(1, receive_up)},
                   {quick});
-        return in_order(graph, costs({5_s, 1_s, 1_s, 1_s})).spans.back();
+        return trace_in_order(graph, costs({5_s, 1_s, 1_s, 1_s})).spans.back();
     };
     const Lane one = Lane::collective;
     CHECK(sends(one, one, one, one) == span(3, collective(1), 6, 7));
@@ -197,11 +199,13 @@ TEST_CASE("every named graph simulates to a trace that keeps the rules") {
             priced.duration.push_back(Seconds(1 + t % 3));
             priced.issue.push_back(Seconds(named.graph.host_calls(t)));
         }
-        CHECK_NOTHROW(check_trace(named.graph, in_order(named.graph, priced)));
+        CHECK_NOTHROW(check_trace(named.graph, trace_in_order(named.graph, priced)));
     }
 }
 
-TEST_CASE("an empty graph ends at once") { CHECK(in_order(TaskGraph(), Costs{}).spans.empty()); }
+TEST_CASE("an empty graph ends at once") {
+    CHECK(trace_in_order(TaskGraph(), Costs{}).spans.empty());
+}
 
 // An all-reduce of 4 s beside a gemm of 4 s: without interference both end at 4. Then one slows the
 // other by a half, each in turn.
@@ -225,7 +229,7 @@ TEST_CASE("interference of either kind is counted") {
 }
 
 TEST_CASE("costs that are not one a task are refused") {
-    CHECK_THROWS_AS(in_order(chain(), costs({1_s, 2_s})), std::logic_error);
-    CHECK_THROWS_AS(in_order(chain(), Costs{{1_s, 2_s, 3_s}, {}}), std::logic_error);
+    CHECK_THROWS_AS(trace_in_order(chain(), costs({1_s, 2_s})), std::logic_error);
+    CHECK_THROWS_AS(trace_in_order(chain(), Costs{{1_s, 2_s, 3_s}, {}}), std::logic_error);
     CHECK_THROWS_AS(simulate(chain(), Costs{{1_s, 2_s, 3_s}, {}}, {0.1, 0.1}), std::logic_error);
 }

@@ -13,17 +13,18 @@ using namespace stepcast::literals;
 namespace {
 
 // Ops of one rank in sequence, each with a given number of seconds.
-struct Path {
+struct BasisPath {
     TaskGraph graph{2};
     Costs costs;
     Cluster cluster;
     TaskId last = 0;
 
-    Path() {
+    BasisPath() {
         cluster.nodes = 2;
         cluster.gpus_per_node = 2;
     }
-    Path& then(const Op& op, double seconds, Lane lane = Lane::compute, const Group& group = {}) {
+    BasisPath& then(const Op& op, double seconds, Lane lane = Lane::compute,
+                    const Group& group = {}) {
         const bool first = costs.duration.empty();
         const NameId name = graph.name_id("task");
         const Place place(0, lane);
@@ -52,7 +53,7 @@ struct Path {
 
 TEST_CASE("each kind of op rests on the constant that prices most of it") {
     const auto key_of = [](const Op& op, Lane lane = Lane::compute) {
-        return Path().then(op, 1, lane).only_key();
+        return BasisPath().then(op, 1, lane).only_key();
     };
     CHECK(key_of(graphs::small_gemm()) == "kernel.gemm_efficiency");
     CHECK(key_of(GroupedGemm{{2}, 8, 8, Dtype::bf16}) == "kernel.gemm_efficiency");
@@ -68,11 +69,11 @@ TEST_CASE("each kind of op rests on the constant that prices most of it") {
     CHECK(key_of(attention) == "kernel.attention_efficiency");
     attention.flash = false;
     CHECK(key_of(attention) == "kernel.gemm_efficiency");
-    Path own_rate;
+    BasisPath own_rate;
     own_rate.cluster.kernel.wgrad_efficiency = 0.5;
     CHECK(own_rate.then(GroupedGemm{{2}, 8, 8, Dtype::bf16, true}, 1).only_key() ==
           "kernel.wgrad_efficiency");
-    Path no_rate;
+    BasisPath no_rate;
     no_rate.cluster.kernel.wgrad_efficiency = 0;
     CHECK(no_rate.then(GroupedGemm{{2}, 8, 8, Dtype::bf16, true}, 1).only_key() ==
           "kernel.gemm_efficiency");
@@ -100,13 +101,13 @@ TEST_CASE("each kind of op rests on the constant that prices most of it") {
                                     {Kind::exchange, "exchange"},
                                     {Kind::recompute, "recompute"}})
         CHECK(key_of(HostWork{kind, 1}, Lane::host) == "host." + std::string(key));
-    CHECK(Path().then(SendRecv{8_B, 1, true}, 1, Lane::host).only_key() == "host.message");
+    CHECK(BasisPath().then(SendRecv{8_B, 1, true}, 1, Lane::host).only_key() == "host.message");
 }
 
 // Two nodes of two ranks: neighbours share a node, every other rank is on the next.
 TEST_CASE("an exchange rests on a constant of the link that it crosses") {
     const auto key_of = [](const Op& op, const Group& group, int nodes = 2) {
-        Path path;
+        BasisPath path;
         path.cluster.nodes = nodes;
         return path.then(op, 1, Lane::collective, group).only_key();
     };
@@ -132,7 +133,7 @@ TEST_CASE("an exchange rests on a constant of the link that it crosses") {
 
 TEST_CASE(
     "links whose curves were measured count as measured, of exchanges by either of two curves") {
-    Path path;
+    BasisPath path;
     path.then(AllReduce{8_B}, 2, Lane::collective, {2, 1})
         .then(SendRecv{8_B}, 1, Lane::collective, {2, 1});
     path.cluster.fitted.emplace();
@@ -157,7 +158,7 @@ TEST_CASE(
 // Of 2 + 3 + 5 s: shares of 0.5, 0.3 and 0.2, the largest first. Ops priced by measured points
 // count as measured.
 TEST_CASE("constants are named with their share of the critical path, the largest first") {
-    Path path;
+    BasisPath path;
     path.then(graphs::small_gemm(), 2)
         .then(MemoryPass{8_B, 8_B}, 5)
         .then(HostWork{}, 3, Lane::host);

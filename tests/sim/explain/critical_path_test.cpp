@@ -6,6 +6,7 @@
 #include "tests/literals.h"
 #include "tests/random_graphs.h"
 #include "tests/sim/clusters.h"
+#include "tests/simulated.h"
 
 using namespace stepcast;
 using namespace stepcast::graphs;
@@ -24,12 +25,8 @@ struct Simulated {
     }
 };
 
-Costs free_issue(std::vector<Seconds> durations) {
-    const std::size_t tasks = durations.size();
-    return {std::move(durations), std::vector<Seconds>(tasks)};
-}
-
-void check_adds_up(const TaskGraph& graph, const Costs& costs, const Interference& contention) {
+void check_path_adds_up(const TaskGraph& graph, const Costs& costs,
+                        const Interference& contention) {
     const Simulated s(graph, costs, contention);
     Seconds sum;
     for (const PathSegment& segment : s.path) {
@@ -84,14 +81,14 @@ TEST_CASE("the critical path adds up to the step on every named and many random 
     for (const NamedGraph& named : named_graphs()) {
         CAPTURE(named.name);
         for (const bool with_issue : {false, true})
-            check_adds_up(named.graph, random_costs(named.graph, 5, with_issue), {});
-        check_adds_up(named.graph, random_costs(named.graph, 5, true), {0.2, 0.5});
+            check_path_adds_up(named.graph, random_costs(named.graph, 5, with_issue), {});
+        check_path_adds_up(named.graph, random_costs(named.graph, 5, true), {0.2, 0.5});
     }
     for (std::uint64_t seed = 1; seed <= 300; ++seed) {
         CAPTURE(seed);
         const TaskGraph graph = random_graph(seed, seed % 2 == 0);
-        check_adds_up(graph, random_costs(graph, seed, seed % 3 == 0),
-                      seed % 5 == 0 ? Interference{0.3, 0.1} : Interference{});
+        check_path_adds_up(graph, random_costs(graph, seed, seed % 3 == 0),
+                           seed % 5 == 0 ? Interference{0.3, 0.1} : Interference{});
     }
 }
 

@@ -48,7 +48,7 @@ void for_each_parameter(
         check(step, with_scaled(e.cluster, p.key, 1 + change), p.key);
 }
 
-const Elasticity& of(const std::vector<Elasticity>& all, const std::string& key) {
+const Elasticity& elasticity_of(const std::vector<Elasticity>& all, const std::string& key) {
     for (const Elasticity& e : all)
         if (e.key == key) return e;
     throw std::logic_error(key + " has no effect");
@@ -66,10 +66,10 @@ TEST_CASE("what more of a parameter does to one memory pass is what its law says
     REQUIRE(found.size() == 3);
     CHECK(found[0].key == "kernel.launch");  // the strongest
     for (const char* key : {"gpu.memory_bandwidth", "kernel.memory_efficiency"}) {
-        CHECK(of(found, key).simulated.si() == Approx(1e-6 / 1.1 - 1e-6));
-        CHECK(of(found, key).along_path.si() == Approx(1e-6 / 1.1 - 1e-6));
+        CHECK(elasticity_of(found, key).simulated.si() == Approx(1e-6 / 1.1 - 1e-6));
+        CHECK(elasticity_of(found, key).along_path.si() == Approx(1e-6 / 1.1 - 1e-6));
     }
-    CHECK(of(found, "kernel.launch").simulated.si() == Approx(0.24e-6));
+    CHECK(elasticity_of(found, "kernel.launch").simulated.si() == Approx(0.24e-6));
     CHECK(std::ranges::find(without, "link.intra.bandwidth") != without.end());
     CHECK(found.size() + without.size() == cluster_parameters(cluster).size());
 }

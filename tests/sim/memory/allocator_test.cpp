@@ -247,7 +247,7 @@ TEST_CASE("settings of the allocator are refused in PyTorch's words") {
 namespace {
 
 // 2,000 requests for 512 B to 512 MiB on three streams, from a seed.
-std::vector<AllocatorEvent> drawn(std::uint64_t seed) {
+std::vector<AllocatorEvent> drawn_events(std::uint64_t seed) {
     const auto draw = [&](std::uint64_t below) {
         seed = seed * 6364136223846793005U + 1442695040888963407U;
         return (seed >> 33) % below;
@@ -313,7 +313,7 @@ TEST_CASE("PyTorch's own allocator gave the same answers") {
              {gc, 2, 1536 * MiB, 971200000, 1189085184, 1247580160, 1262485504, 1, 389},
              {gc, 3, GiB, 440376832, 671088640, 450564608, 723517440, 1, 23}}) {
         CAPTURE(a.settings, a.seed);
-        const auto events = drawn(a.seed);
+        const auto events = drawn_events(a.seed);
         const auto result = replay(events, parse_allocator_settings(a.settings), a.capacity,
                                    Levels::peaks_only, Driver::does_not_wait);
         CHECK(result.last == AllocatorLevel{a.allocated, a.reserved});

@@ -14,10 +14,10 @@ using namespace stepcast;
 namespace {
 
 using Event = AllocatorEvent::Kind;
-using Direction = GatheredWeights::Direction;
+using GatherPass = GatheredWeights::Direction;
 
 // GPT-2 with 124,439,808 weights, tied, 16-bit gradients, on two ranks, two micro-batches a step.
-constexpr double weights = 124439808;
+constexpr double flat_weights = 124439808;
 Experiment gpt2(const char* zero, const std::vector<Override>& more = {}) {
     std::vector<Override> keys{{"cluster.gpus_per_node", "2"},
                                {"parallelism.dp", "2"},
@@ -82,14 +82,14 @@ double left_by_forward(bool again, bool tied, double reuse_distance) {
     GatheredWeights modules(tensors, units, tied, 2 * reuse_distance);
     for (std::size_t unit = 0; unit < units.size(); ++unit)
         for (std::size_t i = 0; i < units[unit].bytes.size(); ++i) {
-            modules.before(unit, i, Direction::forward);
-            modules.after(unit, i, Direction::forward);
+            modules.before(unit, i, GatherPass::forward);
+            modules.after(unit, i, GatherPass::forward);
         }
     const double left = living(tensors.out);
     for (std::size_t unit = units.size(); unit-- > 0;)
         for (std::size_t i = units[unit].bytes.size(); i-- > 0;) {
-            modules.before(unit, i, Direction::backward);
-            modules.after(unit, i, Direction::backward);
+            modules.before(unit, i, GatherPass::backward);
+            modules.after(unit, i, GatherPass::backward);
         }
     CHECK(living(tensors.out) == 0);
     return left;
@@ -119,9 +119,9 @@ TEST_CASE("a rank's part of the gradients is one tensor") {
     const auto parts = [](const char* zero, int step) {
         return made(gpt2(zero), "flat gradients", TensorKind::gradients, step);
     };
-    CHECK(parts("2", 1) == std::vector<double>(2, weights));
-    CHECK(parts("1", 1) == std::vector<double>(1, weights));
-    CHECK(parts("3", -1) == std::vector<double>(1, weights));
+    CHECK(parts("2", 1) == std::vector<double>(2, flat_weights));
+    CHECK(parts("1", 1) == std::vector<double>(1, flat_weights));
+    CHECK(parts("3", -1) == std::vector<double>(1, flat_weights));
     CHECK(parts("3", 1).empty());
 }
 
@@ -132,12 +132,12 @@ TEST_CASE("weights and masters are one tensor each, masters of zero 3 in pieces"
             lifetimes_of(gpt2(zero, {{"runtime.optimizer.part", "4e7 weights"}}), {}, 0);
         const bool third = std::string(zero) == "3";
         CHECK(made(list, "flat weights", TensorKind::weights, -1) ==
-              std::vector<double>{(third ? 1 : 2) * weights});
+              std::vector<double>{(third ? 1 : 2) * flat_weights});
         const auto masters = made(list, "flat masters", TensorKind::optimizer, -1);
         if (third)
-            CHECK(masters == std::vector<double>{4 * 4e7, 4 * (weights / 2 - 4e7)});
+            CHECK(masters == std::vector<double>{4 * 4e7, 4 * (flat_weights / 2 - 4e7)});
         else
-            CHECK(masters == std::vector<double>{4 * weights / 2});
+            CHECK(masters == std::vector<double>{4 * flat_weights / 2});
     }
 }
 
@@ -151,8 +151,8 @@ TEST_CASE("an update holds flat copies of what it updates at a time") {
     };
     double all = 0;
     for (const double bytes : copies("0")) all += bytes;
-    CHECK(all == Approx(8 * weights));
-    CHECK(copies("1") == std::vector<double>{2 * weights / 2, 4 * weights / 2});
+    CHECK(all == Approx(8 * flat_weights));
+    CHECK(copies("1") == std::vector<double>{2 * flat_weights / 2, 4 * flat_weights / 2});
     const auto pieces = copies("3");
     // no group is smaller than a tensor, of which GPT-2's 12 layers have some ten each
     CHECK(made(gpt2("3", {{"runtime.optimizer.part", "1 weights"}}), "flat gradients",
@@ -161,7 +161,7 @@ TEST_CASE("an update holds flat copies of what it updates at a time") {
     REQUIRE(pieces.size() == 14);
     CHECK(pieces[0] == 2e7);
     CHECK(pieces[1] == 4e7);
-    CHECK(pieces[12] == 2 * (weights / 2 - 6e7));
+    CHECK(pieces[12] == 2 * (flat_weights / 2 - 6e7));
 }
 
 // Matrices of 12 layers have 12 x 12 x 768^2 weights, and the table 50257 x 768, which is there
@@ -186,7 +186,7 @@ TEST_CASE("fp32 weights alone are cast for each pass and have no masters") {
                                             {}, 0);
         for (const StepTensor& t : list.tensors)
             if (t.step == step && t.kind == kind) bytes += static_cast<double>(t.bytes);
-        return bytes / weights;
+        return bytes / flat_weights;
     };
     CHECK(all("0", "false", TensorKind::weights, -1) == Approx(2).epsilon(1e-4));
     CHECK(all("0", "false", TensorKind::optimizer, -1) == Approx(4).epsilon(1e-4));
@@ -205,7 +205,7 @@ TEST_CASE("an update by foreach makes the roots of all second moments") {
         for (const StepTensor& t : list.tensors)
             if (t.step == 1 && list.names[static_cast<std::size_t>(t.what)] == "roots of moments")
                 bytes += static_cast<double>(t.bytes);
-        return bytes / weights;
+        return bytes / flat_weights;
     };
     CHECK(roots("true") == 0);
     CHECK(roots("false") == Approx(4).epsilon(1e-6));

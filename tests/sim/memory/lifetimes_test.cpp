@@ -16,7 +16,7 @@ using namespace stepcast;
 
 namespace {
 
-using Kind = AllocatorEvent::Kind;
+using EventKind = AllocatorEvent::Kind;
 
 Experiment experiment_of(const std::string& name, const std::vector<Override>& keys = {}) {
     return read_experiment(name, keys);
@@ -28,8 +28,8 @@ std::vector<double> live_bytes(const Lifetimes& list) {
     double now = 0;
     for (const AllocatorEvent& event : list.events) {
         const auto size = static_cast<double>(list.tensors.at(event.id).bytes);
-        if (event.kind == Kind::allocate) now += size;
-        if (event.kind == Kind::free) now -= size;
+        if (event.kind == EventKind::allocate) now += size;
+        if (event.kind == EventKind::free) now -= size;
         bytes.push_back(now);
     }
     return bytes;
@@ -40,8 +40,8 @@ double peak_of(const Lifetimes& list) { return std::ranges::max(live_bytes(list)
 std::map<TensorKind, double> lasting(const Lifetimes& list) {
     std::vector<bool> lives(list.tensors.size());
     for (const AllocatorEvent& event : list.events)
-        if (event.kind == Kind::allocate || event.kind == Kind::free)
-            lives[event.id] = event.kind == Kind::allocate;
+        if (event.kind == EventKind::allocate || event.kind == EventKind::free)
+            lives[event.id] = event.kind == EventKind::allocate;
     std::map<TensorKind, double> bytes;
     for (std::size_t id = 0; id < lives.size(); ++id)
         if (lives[id]) bytes[list.tensors[id].kind] += static_cast<double>(list.tensors[id].bytes);
@@ -262,8 +262,8 @@ TEST_CASE("an eager host gathers for its backwards into two buffers that stay") 
         const Lifetimes list = lifetimes_of(split_sequence(lead, 4), {}, 0);
         std::vector<bool> lives(list.tensors.size());
         for (const AllocatorEvent& event : list.events)
-            if (event.kind == Kind::allocate || event.kind == Kind::free)
-                lives[event.id] = event.kind == Kind::allocate;
+            if (event.kind == EventKind::allocate || event.kind == EventKind::free)
+                lives[event.id] = event.kind == EventKind::allocate;
         double whole = 0;
         for (std::size_t id = 0; id < lives.size(); ++id)
             if (lives[id] && list.tensors[id].phase == Phase::backward &&
@@ -338,7 +338,7 @@ TEST_CASE("the first product of a forward and of a backward takes a workspace be
     std::vector<const StepTensor*> made;
     std::vector<std::size_t> workspaces;
     for (const AllocatorEvent& event : list.events) {
-        if (event.kind != Kind::allocate) continue;
+        if (event.kind != EventKind::allocate) continue;
         made.push_back(&list.tensors[event.id]);
         if (made.back()->kind == TensorKind::workspaces) workspaces.push_back(made.size() - 1);
     }
@@ -373,7 +373,7 @@ TEST_CASE("buckets are rebuilt before the second step while the old ones are the
     double first = 0, rebuilt = 0;
     std::size_t of_first = 0, begin = 0;
     for (std::size_t i = 0; i < list.events.size(); ++i) {
-        if (list.events[i].kind != Kind::allocate || !is_bucket(list.events[i])) continue;
+        if (list.events[i].kind != EventKind::allocate || !is_bucket(list.events[i])) continue;
         const StepTensor& t = list.tensors[list.events[i].id];
         (t.step < 0 ? first : rebuilt) += static_cast<double>(t.bytes);
         if (t.step < 0) ++of_first;
@@ -384,7 +384,8 @@ TEST_CASE("buckets are rebuilt before the second step while the old ones are the
     CHECK(of_first > 1);
     for (std::size_t i = begin; i < begin + 2 * of_first; ++i) {
         CHECK(is_bucket(list.events[i]));
-        CHECK(list.events[i].kind == (i < begin + of_first ? Kind::allocate : Kind::free));
+        CHECK(list.events[i].kind ==
+              (i < begin + of_first ? EventKind::allocate : EventKind::free));
     }
 }
 

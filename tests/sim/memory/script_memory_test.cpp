@@ -7,14 +7,14 @@ using namespace stepcast;
 
 namespace {
 
-struct Shape {
+struct ScriptShape {
     int layers, hidden, heads, ffn, vocab, seq, batch;
     Dtype dtype;
     AttentionKind attention;
     double mebibytes;
 };
 
-Experiment experiment_of(const Shape& s) {
+Experiment experiment_of(const ScriptShape& s) {
     Experiment e;
     Workload& w = e.workload;
     w.kind = Workload::Kind::transformer;
@@ -42,7 +42,7 @@ Experiment experiment_of(const Shape& s) {
 // list still has two tensors of the residual stream.
 TEST_CASE("memory of an eager script is what PyTorch's automatic differentiation holds") {
     constexpr AttentionKind flash = AttentionKind::flash, plain = AttentionKind::plain;
-    const Shape shapes[] = {
+    const ScriptShape shapes[] = {
         {12, 768, 12, 3072, 50304, 1024, 1, Dtype::bf16, flash, 881.3},
         {12, 768, 12, 3072, 50304, 1024, 1, Dtype::bf16, plain, 1168.7},
         {12, 768, 12, 3072, 50304, 1024, 8, Dtype::bf16, plain, 9349.6},
@@ -54,7 +54,7 @@ TEST_CASE("memory of an eager script is what PyTorch's automatic differentiation
         {4, 4096, 32, 16384, 32000, 4096, 1, Dtype::bf16, flash, 3614.3},
         {2, 8192, 64, 32768, 32000, 2048, 2, Dtype::bf16, flash, 4168.4},
     };
-    for (const Shape& shape : shapes) {
+    for (const ScriptShape& shape : shapes) {
         Experiment e = experiment_of(shape);
         e.runtime.allocator = AllocatorKind::arena;
         const MemoryUse use = memory_forecast(e);

@@ -51,7 +51,7 @@ Experiment gpt3() {
 }
 
 // Llama-3 8B: 32 heads and 8 key heads of 128, f 14336.
-Experiment llama() {
+Experiment llama_by_hand() {
     Experiment e = gpt(32, 4096, 32, 8192, 128256);
     Workload& w = e.workload;
     w.kv_heads = 8;
@@ -67,7 +67,7 @@ Experiment llama() {
 
 // DeepSeek-V2's widths, 2 layers, the first of them dense.
 Experiment deepseek() {
-    Experiment e = llama();
+    Experiment e = llama_by_hand();
     Workload& w = e.workload;
     w.layers = 2;
     w.hidden = 5120;
@@ -291,7 +291,7 @@ TEST_CASE("states follow the weights' dtype, the gradients' and the optimizer") 
     CHECK(states(transformer_memory(e)).si() == Approx(4 * weights));
     e.workload.optimizer = Optimizer::adam;
     CHECK(states(transformer_memory(e)).si() == Approx(8 * weights));
-    e = llama();
+    e = llama_by_hand();
     e.workload.dtype = Dtype::fp8;
     e.runtime.gradients.type = GradientType::fp32;
     const double all = 8030261248, layers = all - 2.0 * 128256 * 4096 - 4096;
@@ -313,7 +313,7 @@ TEST_CASE("states under automatic casting are fp32 weights with casts beside the
     e.parallelism.dp = 8;
     e.parallelism.zero = 1;
     CHECK(states(transformer_memory(e)).si() == Approx(11 * weights));
-    e = llama();
+    e = llama_by_hand();
     e.runtime.kernels = KernelStyle::eager;
     e.runtime.autocast = true;
     e.workload.adapter_rank = 16;
@@ -366,7 +366,7 @@ TEST_CASE("without dropout a layer of GPT-3 keeps no masks and the scores once")
 // Per token: norms 2 x 2 x 4096, q 4096, k and v 1024, result 4096, 3 x 14336, two bytes each =
 // 139264; 32 sums of 4 bytes.
 TEST_CASE("a layer of Llama-3 8B keeps gate, up and product, and no scores") {
-    Experiment e = llama();
+    Experiment e = llama_by_hand();
     CHECK(layer_of(e, 0).kept() == Bytes(8192.0 * (139264 + 128)));
     e.parallelism.cp = 4;
     CHECK(layer_of(e, 0).kept() == Bytes(2048.0 * (139264 + 128)));
@@ -375,7 +375,7 @@ TEST_CASE("a layer of Llama-3 8B keeps gate, up and product, and no scores") {
 // Per token: norms 2 bytes in, 1 out; q, k, v 2; result 2 and once more in fp8; gate and up 2,
 // product 1: 3 x 4096 + 2 x 6144 + 3 x 4096 + 128 and 3 x 4096 + 5 x 14336.
 TEST_CASE("fp8 keeps the inputs of matrix products in a byte") {
-    Experiment e = llama();
+    Experiment e = llama_by_hand();
     e.workload.dtype = Dtype::fp8;
     const LayerMemory layer = layer_of(e, 0);
     CHECK(layer.attention.kept == Bytes(8192.0 * 36992));
@@ -435,7 +435,7 @@ TEST_CASE("the rank that receives most slots counts, unless a capacity evens the
 // 8192 x 128256 logits. Fused loss: in place in 2 bytes. Step by step: 4 bytes of probabilities
 // kept, and 2 more while it runs.
 TEST_CASE("a loss step by step keeps probabilities in fp32 beside the logits") {
-    Experiment e = llama();
+    Experiment e = llama_by_hand();
     const Activations fused = head_of(e);
     e.runtime.loss.fused = false;
     const Activations stepwise = head_of(e);
@@ -449,7 +449,7 @@ TEST_CASE("a loss step by step keeps probabilities in fp32 beside the logits") {
 // pass keeps the first two and the product. The 8192 x 128256 logits take 2 bytes, their copy 4,
 // its softmax 4, and the gradient 4 while it runs.
 TEST_CASE("eager passes keep what each operation reads") {
-    Experiment e = llama();
+    Experiment e = llama_by_hand();
     e.runtime.loss.fused = false;
     const Bytes fused = layer_of(e, 0).feed_forward.kept;
     e.runtime.kernels = KernelStyle::eager;
@@ -497,7 +497,7 @@ TEST_CASE("an allocator that holds 5 % more than tensors take holds 5 % more of 
 // interleaved 9 of its two halves; DualPipe p + 1 = 5 chunks of a whole stage (stages 1 and 2,
 // which have no ends either).
 TEST_CASE("activations are those that the schedule keeps in flight") {
-    Experiment e = llama();
+    Experiment e = llama_by_hand();
     Parallelism& p = e.parallelism;
     p.pp = 4;
     p.global_batch = 12;
@@ -551,7 +551,7 @@ TEST_CASE("what a split backward computed again stays until its weight gradients
 
 // DualPipe holds the weights of two chunks: for stage 1 its own and stage 2's.
 TEST_CASE("DualPipe holds its weights twice") {
-    Experiment e = llama();
+    Experiment e = llama_by_hand();
     e.parallelism.pp = 4;
     e.parallelism.global_batch = 12;
     const Bytes once = memory_of_stages(e)[1].weights;
@@ -563,7 +563,7 @@ TEST_CASE("DualPipe holds its weights twice") {
 // bytes. The peak is at the loss or in the backward of the last layer, which adds all that the
 // layer keeps and 8192 x 2 (2 f + 2 h).
 TEST_CASE("full recompute keeps inputs, and by layer count the rest of the other layers") {
-    Experiment e = llama();
+    Experiment e = llama_by_hand();
     e.workload.vocab = 256;  // the loss is not the fullest moment
     Parallelism& p = e.parallelism;
     p.recompute = Recompute::full;
@@ -587,7 +587,7 @@ TEST_CASE("tied weights are held on the first and on the last stage") {
 }
 
 TEST_CASE("the fullest stage counts, and its parts add up to the peak") {
-    Experiment e = llama();
+    Experiment e = llama_by_hand();
     e.parallelism.pp = 4;
     e.parallelism.global_batch = 12;
     const MemoryUse fullest = transformer_memory(e);

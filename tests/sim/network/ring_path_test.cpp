@@ -16,7 +16,7 @@ namespace {
 constexpr double no_limit = std::numeric_limits<double>::infinity();
 double gbps(BytesPerSecond rate) { return rate.si() / 1e9; }
 
-RingPath of(const std::vector<int>& members, const Cluster& cluster) {
+RingPath ring_of(const std::vector<int>& members, const Cluster& cluster) {
     return ring_path(members, cluster);
 }
 
@@ -33,7 +33,7 @@ Cluster half_nics() {
 // Three ranks of one node and two of the next: the two limit, and a ring with part of a node
 // reaches 0.6 of their rate: 2 x 12.5 x 0.6.
 TEST_CASE("any list of ranks has its share of the NICs, by the node with fewest of them") {
-    const RingPath path = of({0, 1, 2, 8, 9}, half_nics());
+    const RingPath path = ring_of({0, 1, 2, 8, 9}, half_nics());
     CHECK(path.ranks == 5);
     CHECK(path.nodes == 2);
     CHECK(path.node_of == std::vector<int>{0, 0, 0, 1, 1});
@@ -44,14 +44,14 @@ TEST_CASE("any list of ranks has its share of the NICs, by the node with fewest 
     CHECK(gbps(path.between) == Approx(12.5));
     Cluster own = half_nics();
     own.network.nics = 0;
-    CHECK(gbps(of({0, 1, 2, 8, 9}, own).inter) == Approx(30));
+    CHECK(gbps(ring_of({0, 1, 2, 8, 9}, own).inter) == Approx(30));
 }
 
 TEST_CASE("a ring with one or all ranks of its nodes has the whole rate of their NICs") {
     std::vector<int> all(16);
     for (int rank = 0; rank < 16; ++rank) all[static_cast<std::size_t>(rank)] = rank;
-    CHECK(gbps(of(all, half_nics()).inter) == Approx(100));
-    const RingPath one = of({0, 8, 16}, half_nics());
+    CHECK(gbps(ring_of(all, half_nics()).inter) == Approx(100));
+    const RingPath one = ring_of({0, 8, 16}, half_nics());
     CHECK(one.nodes == 3);
     CHECK(gbps(one.inter) == Approx(12.5));
     CHECK(gbps(one.ring) == no_limit);
@@ -60,11 +60,11 @@ TEST_CASE("a ring with one or all ranks of its nodes has the whole rate of their
 }
 
 TEST_CASE("a list of ranks on one node sees no network, and a rank alone the node's links") {
-    const RingPath path = of({1, 2, 5}, half_nics());
+    const RingPath path = ring_of({1, 2, 5}, half_nics());
     CHECK(path.nodes == 1);
     CHECK(gbps(path.inter) == no_limit);
     CHECK(gbps(path.pair) == Approx(300));
-    CHECK(gbps(of({3}, half_nics()).ring) == Approx(300));
+    CHECK(gbps(ring_of({3}, half_nics()).ring) == Approx(300));
 }
 
 // Bridges join 0-1, 2-3, .. but not 1-2, nor three ranks, nor any ranks of a node with a switch.
@@ -72,14 +72,14 @@ TEST_CASE("two ranks of a list that a bridge joins have its bandwidth") {
     Cluster c = pcie_node(8);
     c.fabric = Fabric::nvlink_pairs;
     c.intra.pair_bandwidth = BytesPerSecond(100e9);
-    CHECK(gbps(of({2, 3}, c).ring) == Approx(100));
-    CHECK(gbps(of({2, 3}, c).pair) == Approx(100));
-    CHECK(gbps(of({0, 1}, c).ring) == Approx(100));
-    CHECK(gbps(of({1, 2}, c).ring) == Approx(24));
-    CHECK(gbps(of({0, 4}, c).ring) == Approx(24));
-    CHECK(gbps(of({2, 3, 4}, c).ring) == Approx(24));
+    CHECK(gbps(ring_of({2, 3}, c).ring) == Approx(100));
+    CHECK(gbps(ring_of({2, 3}, c).pair) == Approx(100));
+    CHECK(gbps(ring_of({0, 1}, c).ring) == Approx(100));
+    CHECK(gbps(ring_of({1, 2}, c).ring) == Approx(24));
+    CHECK(gbps(ring_of({0, 4}, c).ring) == Approx(24));
+    CHECK(gbps(ring_of({2, 3, 4}, c).ring) == Approx(24));
     c.fabric = Fabric::nvswitch;
-    CHECK(gbps(of({2, 3}, c).ring) == Approx(24));
+    CHECK(gbps(ring_of({2, 3}, c).ring) == Approx(24));
 }
 
 namespace {
@@ -106,9 +106,9 @@ const std::vector<double> cube{1, 1, 2, 2, 0, 0, 0, 2, 1, 0, 2, 0, 0, 2,
 // have two orders, each with the whole link: 180. Two have 90.
 TEST_CASE("rings over direct links use those between their members") {
     const Cluster four = mesh(4, {3, 3, 3, 3, 3, 3}, 270);
-    CHECK(gbps(of({0, 1, 2, 3}, four).ring) == Approx(270));
-    CHECK(gbps(of({1, 2, 3}, four).ring) == Approx(180));
-    CHECK(gbps(of({1, 3}, four).ring) == Approx(90));
+    CHECK(gbps(ring_of({0, 1, 2, 3}, four).ring) == Approx(270));
+    CHECK(gbps(ring_of({1, 2, 3}, four).ring) == Approx(180));
+    CHECK(gbps(ring_of({1, 3}, four).ring) == Approx(90));
     const RingPath all = ring_path(Group{4, 1}, four), pairs = ring_path(Group{2, 1}, four);
     CHECK(gbps(all.ring) == Approx(270));
     CHECK(gbps(all.pair) == Approx(90));
@@ -138,7 +138,7 @@ TEST_CASE("rings in a cube of eight, its halves and its pairs") {
     CHECK(gbps(ring_path(Group{4, 1}, c).ring) == Approx(100));
     CHECK(gbps(ring_path(Group{2, 1}, c).ring) == Approx(25));
     CHECK(gbps(ring_path(Group{2, 4}, c).ring) == Approx(25));
-    CHECK(gbps(of({0, 4}, c).ring) == Approx(50));
+    CHECK(gbps(ring_of({0, 4}, c).ring) == Approx(50));
     CHECK(gbps(mesh_bandwidth(c, 0, 5)) == 0);
     // over others
     CHECK(gbps(ring_path(Group{2, 5}, mesh(6, {1, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 1, 1}, 90))

@@ -10,21 +10,21 @@
 #include "tests/sim/clusters.h"
 
 using namespace stepcast;
-using Kind = TopologyVertex::Kind;
+using VertexKind = TopologyVertex::Kind;
 
 namespace {
 
 // The kinds of the vertices on a route, ends included.
-std::vector<Kind> passed(const Topology& t, int node, int local, int to_node, int to_local) {
+std::vector<VertexKind> passed(const Topology& t, int node, int local, int to_node, int to_local) {
     Routes routes(t);
-    std::vector<Kind> kinds{Kind::rank};
+    std::vector<VertexKind> kinds{VertexKind::rank};
     for (const int link : routes.between(node, local, to_node, to_local))
         kinds.push_back(
             t.vertices[static_cast<std::size_t>(t.links[static_cast<std::size_t>(link)].to)].kind);
     return kinds;
 }
 
-long count(const Topology& t, Kind kind) {
+long count(const Topology& t, VertexKind kind) {
     return std::count_if(t.vertices.begin(), t.vertices.end(),
                          [&](const auto& v) { return v.kind == kind; });
 }
@@ -33,17 +33,19 @@ long count(const Topology& t, Kind kind) {
 
 TEST_CASE("ranks of a node meet on its switch, ranks of one rail on its leaf") {
     const auto t = topology_of(switched_nodes(2));
-    CHECK(passed(t, 0, 3, 0, 5) == std::vector{Kind::rank, Kind::node_switch, Kind::rank});
-    CHECK(passed(t, 0, 3, 1, 3) ==
-          std::vector{Kind::rank, Kind::nic, Kind::leaf, Kind::nic, Kind::rank});
+    CHECK(passed(t, 0, 3, 0, 5) ==
+          std::vector{VertexKind::rank, VertexKind::node_switch, VertexKind::rank});
+    CHECK(passed(t, 0, 3, 1, 3) == std::vector{VertexKind::rank, VertexKind::nic, VertexKind::leaf,
+                                               VertexKind::nic, VertexKind::rank});
 }
 
 // From rank 3 to rank 5 of another node: over the switch to rank 5 of the own node, whose NIC is on
 // the destination's rail.
 TEST_CASE("what goes to another rail is relayed inside the node") {
     const auto t = topology_of(switched_nodes(2));
-    CHECK(passed(t, 0, 3, 1, 5) == std::vector{Kind::rank, Kind::node_switch, Kind::rank, Kind::nic,
-                                               Kind::leaf, Kind::nic, Kind::rank});
+    CHECK(passed(t, 0, 3, 1, 5) == std::vector{VertexKind::rank, VertexKind::node_switch,
+                                               VertexKind::rank, VertexKind::nic, VertexKind::leaf,
+                                               VertexKind::nic, VertexKind::rank});
 }
 
 TEST_CASE("without rails all NICs of the nodes meet on one leaf") {
@@ -51,11 +53,12 @@ TEST_CASE("without rails all NICs of the nodes meet on one leaf") {
     cluster.network.rails = false;
     cluster.network.nodes_per_leaf = 2;
     const auto t = topology_of(cluster);
-    CHECK(count(t, Kind::leaf) == 2);
-    CHECK(passed(t, 0, 3, 1, 5) ==
-          std::vector{Kind::rank, Kind::nic, Kind::leaf, Kind::nic, Kind::rank});
-    CHECK(passed(t, 0, 3, 2, 5) == std::vector{Kind::rank, Kind::nic, Kind::leaf, Kind::spine,
-                                               Kind::leaf, Kind::nic, Kind::rank});
+    CHECK(count(t, VertexKind::leaf) == 2);
+    CHECK(passed(t, 0, 3, 1, 5) == std::vector{VertexKind::rank, VertexKind::nic, VertexKind::leaf,
+                                               VertexKind::nic, VertexKind::rank});
+    CHECK(passed(t, 0, 3, 2, 5) == std::vector{VertexKind::rank, VertexKind::nic, VertexKind::leaf,
+                                               VertexKind::spine, VertexKind::leaf, VertexKind::nic,
+                                               VertexKind::rank});
 }
 
 // A rail's leaf joins a NIC of 25 GB/s from each of 4 nodes; oversubscribed twice it has 4 x 25 / 2
@@ -66,7 +69,7 @@ TEST_CASE("the links to the spine carry what the leaf's NICs do, over the oversu
     cluster.network.oversubscription = 2;
     const auto t = topology_of(cluster);
     const auto up = std::find_if(t.links.begin(), t.links.end(), [&](const TopologyLink& link) {
-        return t.vertices[static_cast<std::size_t>(link.to)].kind == Kind::spine;
+        return t.vertices[static_cast<std::size_t>(link.to)].kind == VertexKind::spine;
     });
     REQUIRE(up != t.links.end());
     CHECK(up->bandwidth.si() == Approx(50e9));
@@ -75,13 +78,16 @@ TEST_CASE("the links to the spine carry what the leaf's NICs do, over the oversu
 // Ranks 0, 1 | 2, 3 on socket 0, 4, 5 | 6, 7 on socket 1.
 TEST_CASE("a PCIe tree has two ranks a switch and two sockets") {
     const auto t = topology_of(pcie_node(8));
-    CHECK(count(t, Kind::pcie_switch) == 4);
-    CHECK(count(t, Kind::socket) == 2);
-    CHECK(passed(t, 0, 0, 0, 1) == std::vector{Kind::rank, Kind::pcie_switch, Kind::rank});
-    CHECK(passed(t, 0, 0, 0, 2) ==
-          std::vector{Kind::rank, Kind::pcie_switch, Kind::socket, Kind::pcie_switch, Kind::rank});
-    CHECK(passed(t, 0, 3, 0, 4) == std::vector{Kind::rank, Kind::pcie_switch, Kind::socket,
-                                               Kind::socket, Kind::pcie_switch, Kind::rank});
+    CHECK(count(t, VertexKind::pcie_switch) == 4);
+    CHECK(count(t, VertexKind::socket) == 2);
+    CHECK(passed(t, 0, 0, 0, 1) ==
+          std::vector{VertexKind::rank, VertexKind::pcie_switch, VertexKind::rank});
+    CHECK(passed(t, 0, 0, 0, 2) == std::vector{VertexKind::rank, VertexKind::pcie_switch,
+                                               VertexKind::socket, VertexKind::pcie_switch,
+                                               VertexKind::rank});
+    CHECK(passed(t, 0, 3, 0, 4) == std::vector{VertexKind::rank, VertexKind::pcie_switch,
+                                               VertexKind::socket, VertexKind::socket,
+                                               VertexKind::pcie_switch, VertexKind::rank});
 }
 
 TEST_CASE("a pair has a link of its own beside the tree") {
@@ -89,12 +95,13 @@ TEST_CASE("a pair has a link of its own beside the tree") {
     cluster.fabric = Fabric::nvlink_pairs;
     cluster.intra.pair_bandwidth = BytesPerSecond(100e9);
     const auto t = topology_of(cluster);
-    CHECK(passed(t, 0, 2, 0, 3) == std::vector{Kind::rank, Kind::rank});
-    CHECK(passed(t, 0, 1, 0, 2) == std::vector{Kind::rank, Kind::pcie_switch, Kind::socket,
-                                               Kind::socket, Kind::pcie_switch, Kind::rank});
+    CHECK(passed(t, 0, 2, 0, 3) == std::vector{VertexKind::rank, VertexKind::rank});
+    CHECK(passed(t, 0, 1, 0, 2) == std::vector{VertexKind::rank, VertexKind::pcie_switch,
+                                               VertexKind::socket, VertexKind::socket,
+                                               VertexKind::pcie_switch, VertexKind::rank});
     cluster.intra.pair_bandwidth = BytesPerSecond(0);  // no bridge
     CHECK(passed(topology_of(cluster), 0, 2, 0, 3) ==
-          std::vector{Kind::rank, Kind::pcie_switch, Kind::rank});
+          std::vector{VertexKind::rank, VertexKind::pcie_switch, VertexKind::rank});
 }
 
 // Links 0-1 and 1-2: from 0 to 2 over 1. With a host and link 0-1 alone, rank 3 is reached through
@@ -105,19 +112,21 @@ TEST_CASE("direct links lead over other ranks, and the host to those that have n
     c.fabric = Fabric::nvlink_mesh;
     c.intra.bandwidth = BytesPerSecond(80e9);
     c.intra.mesh = {2, 0, 2};
-    CHECK(passed(topology_of(c), 0, 0, 0, 1) == std::vector{Kind::rank, Kind::rank});
-    CHECK(passed(topology_of(c), 0, 0, 0, 2) == std::vector{Kind::rank, Kind::rank, Kind::rank});
+    CHECK(passed(topology_of(c), 0, 0, 0, 1) == std::vector{VertexKind::rank, VertexKind::rank});
+    CHECK(passed(topology_of(c), 0, 0, 0, 2) ==
+          std::vector{VertexKind::rank, VertexKind::rank, VertexKind::rank});
     c.gpus_per_node = 4;
     c.intra.mesh = {2, 0, 0, 0, 0, 0};
     c.intra.host_bandwidth = BytesPerSecond(20e9);
-    CHECK(passed(topology_of(c), 0, 0, 0, 1) == std::vector{Kind::rank, Kind::rank});
-    CHECK(passed(topology_of(c), 0, 0, 0, 3) == std::vector{Kind::rank, Kind::pcie_switch,
-                                                            Kind::socket, Kind::socket,
-                                                            Kind::pcie_switch, Kind::rank});
+    CHECK(passed(topology_of(c), 0, 0, 0, 1) == std::vector{VertexKind::rank, VertexKind::rank});
+    CHECK(passed(topology_of(c), 0, 0, 0, 3) ==
+          std::vector{VertexKind::rank, VertexKind::pcie_switch, VertexKind::socket,
+                      VertexKind::socket, VertexKind::pcie_switch, VertexKind::rank});
     c.nodes = 2;
     c.inter.bandwidth = BytesPerSecond(12e9);
-    CHECK(passed(topology_of(c), 0, 1, 1, 1) ==
-          std::vector{Kind::rank, Kind::nic, Kind::leaf, Kind::nic, Kind::rank});
+    CHECK(passed(topology_of(c), 0, 1, 1, 1) == std::vector{VertexKind::rank, VertexKind::nic,
+                                                            VertexKind::leaf, VertexKind::nic,
+                                                            VertexKind::rank});
 }
 
 // Four NICs are on the four switches of their ranks; a single NIC is on the first socket, so
@@ -128,13 +137,14 @@ TEST_CASE("NICs are plugged in beside the ranks that they serve") {
     cluster.inter.bandwidth = BytesPerSecond(12e9);
     cluster.network.rails = false;
     cluster.network.nics = 4;
-    CHECK(passed(topology_of(cluster), 0, 7, 1, 7) == std::vector{Kind::rank, Kind::pcie_switch,
-                                                                  Kind::nic, Kind::leaf, Kind::nic,
-                                                                  Kind::pcie_switch, Kind::rank});
+    CHECK(passed(topology_of(cluster), 0, 7, 1, 7) ==
+          std::vector{VertexKind::rank, VertexKind::pcie_switch, VertexKind::nic, VertexKind::leaf,
+                      VertexKind::nic, VertexKind::pcie_switch, VertexKind::rank});
     cluster.network.nics = 1;
     CHECK(passed(topology_of(cluster), 0, 7, 1, 0) ==
-          std::vector{Kind::rank, Kind::pcie_switch, Kind::socket, Kind::socket, Kind::nic,
-                      Kind::leaf, Kind::nic, Kind::socket, Kind::pcie_switch, Kind::rank});
+          std::vector{VertexKind::rank, VertexKind::pcie_switch, VertexKind::socket,
+                      VertexKind::socket, VertexKind::nic, VertexKind::leaf, VertexKind::nic,
+                      VertexKind::socket, VertexKind::pcie_switch, VertexKind::rank});
 }
 
 // A GPU of 24 GB/s behind a NIC of 50: no more leaves the node. On a switch the file does not tell
@@ -167,7 +177,9 @@ TEST_CASE("the whole topology of a node") {
                    .nodes_of_first_leaf = 1,
                    .vertices_per_node = 3,
                    .links_per_node = 4,
-                   .vertices = {{Kind::rank, 0, 0}, {Kind::rank, 0, 1}, {Kind::node_switch, 0, 0}},
+                   .vertices = {{VertexKind::rank, 0, 0},
+                                {VertexKind::rank, 0, 1},
+                                {VertexKind::node_switch, 0, 0}},
                    .links = {{0, 2, inside}, {2, 0, inside}, {1, 2, inside}, {2, 1, inside}}});
     c.gpus_per_node = 1;
     CHECK(topology_of(c) == Topology{.nodes = 1,
@@ -176,7 +188,7 @@ TEST_CASE("the whole topology of a node") {
                                      .nodes_of_first_leaf = 1,
                                      .vertices_per_node = 1,
                                      .links_per_node = 0,
-                                     .vertices = {{Kind::rank, 0, 0}},
+                                     .vertices = {{VertexKind::rank, 0, 0}},
                                      .links = {}});
 }
 
@@ -209,8 +221,10 @@ TEST_CASE("the whole topology of two nodes with rails") {
         expected.links.push_back({b, a, bandwidth});
     };
     for (const int node : {0, 1}) {
-        for (const auto& [kind, count] :
-             {std::pair{Kind::rank, 2}, {Kind::nic, 2}, {Kind::pcie_switch, 1}, {Kind::socket, 1}})
+        for (const auto& [kind, count] : {std::pair{VertexKind::rank, 2},
+                                          {VertexKind::nic, 2},
+                                          {VertexKind::pcie_switch, 1},
+                                          {VertexKind::socket, 1}})
             for (int i = 0; i < count; ++i) expected.vertices.push_back({kind, node, i});
         const int base = 6 * node;
         both(base, base + 4, pcie);
@@ -221,8 +235,9 @@ TEST_CASE("the whole topology of two nodes with rails") {
         both(base + 2, 12, nic);
         both(base + 3, 13, nic);
     }
-    for (const auto& vertex :
-         {TopologyVertex{Kind::leaf, 0, 0}, {Kind::leaf, 0, 1}, {Kind::spine, 0, 0}})
+    for (const auto& vertex : {TopologyVertex{VertexKind::leaf, 0, 0},
+                               {VertexKind::leaf, 0, 1},
+                               {VertexKind::spine, 0, 0}})
         expected.vertices.push_back(vertex);
     both(12, 14, up);
     both(13, 14, up);

@@ -20,7 +20,7 @@ using Verdict = Diagnosis::Verdict;
 
 namespace {
 
-Experiment two_nodes() {
+Experiment on_two_nodes() {
     Experiment e = small_gpt();
     e.runtime.attention = AttentionKind::flash;
     e.workload.seq = 1024;
@@ -79,7 +79,7 @@ TEST_CASE("the pattern of single steps: how many are slow, how regularly, what t
 // So little above p50 that it is more likely to be nothing than any cause, and less likely than
 // not.
 TEST_CASE("where nothing is likelier than each cause but not than all, it is said so") {
-    const Experiment e = two_nodes();
+    const Experiment e = on_two_nodes();
     const auto tried = try_causes(e, read_causes(), 1);
     const Seconds step = predict(e).step.p50;
     bool open = false;
@@ -95,7 +95,7 @@ TEST_CASE("where nothing is likelier than each cause but not than all, it is sai
 }
 
 TEST_CASE("a run as fast as its forecast has nothing wrong") {
-    const Experiment e = two_nodes();
+    const Experiment e = on_two_nodes();
     const Seconds step = predict(e).step.p50;
     CHECK(of_step(e, step).verdict == Verdict::nothing_wrong);
     CHECK(of_steps(e, steps_of(20, step, 100, 1)).verdict == Verdict::nothing_wrong);
@@ -103,7 +103,7 @@ TEST_CASE("a run as fast as its forecast has nothing wrong") {
 }
 
 TEST_CASE("a run faster than any forecast is told so, and a micro-batch explains it") {
-    const Experiment e = two_nodes();  // 4 micro-batches
+    const Experiment e = on_two_nodes();  // 4 micro-batches
     const Diagnosis d = of_step(e, predict(e).step.p50 / 4);
     CHECK(d.verdict == Verdict::too_fast);
     CHECK(d.causes.front().name == "a micro-batch taken for a step");
@@ -112,7 +112,7 @@ TEST_CASE("a run faster than any forecast is told so, and a micro-batch explains
 // The quiet steps are as forecast, so that no cause of every step counts; what the slow ones lose
 // is known: 0.1 x 100 %.
 TEST_CASE("slow steps at equal long distances are checkpoints, others waits for data") {
-    const Experiment e = two_nodes();
+    const Experiment e = on_two_nodes();
     const Seconds step = predict(e).step.p50;
     const Diagnosis regular = of_steps(e, steps_of(40, step, 10, 2));
     CHECK(regular.causes.front().name == "checkpoints");
@@ -127,7 +127,7 @@ TEST_CASE("slow steps at equal long distances are checkpoints, others waits for 
 // The network between nodes at a tenth: the gradients' sum takes ten times longer, and the phases
 // say so; the same step without phases is also explained otherwise.
 TEST_CASE("phases tell causes apart that explain the same step") {
-    Experiment e = two_nodes();
+    Experiment e = on_two_nodes();
     e.cluster.inter.bandwidth = BytesPerSecond(1e9);
     e.runtime.exchanges.gradients = GradientOverlap::never;
     const auto tried = try_causes(e, read_causes(), 1);
@@ -148,7 +148,7 @@ TEST_CASE("phases tell causes apart that explain the same step") {
 
 // One of eight ranks takes 1.6 times as long as the others: only a cause of one rank says so.
 TEST_CASE("a rank that computes longer than the others is the one") {
-    const Experiment e = two_nodes();
+    const Experiment e = on_two_nodes();
     Observed seen{.name = "run", .step = predict(e).step.p50 * 1.5};
     const TriedCauses tried = try_causes(e, read_causes(), 1);
     const double one = tried.kernels.si();
@@ -164,7 +164,7 @@ TEST_CASE("a rank that computes longer than the others is the one") {
 // 0.05 is 2.8, squared and halved 3.9 in the likelihood's logarithm; over 0.1 it is 0.98. A
 // kernels' sum that is off by the same 15 % costs nothing.
 TEST_CASE("kernels as long as forecast in a longer step speak against a slower machine") {
-    TriedCauses tried = try_causes(two_nodes(), read_causes(), 1);
+    TriedCauses tried = try_causes(on_two_nodes(), read_causes(), 1);
     const auto drop = [&](double width) {
         const Seconds p50 = tried.forecast.p50;
         const double to_p90 = std::exp(1.2816 * width);
@@ -187,7 +187,7 @@ TEST_CASE("kernels as long as forecast in a longer step speak against a slower m
 // Of eight ranks three take 1.6 times as long as the others: another kind of device. Ranks that all
 // differ, by equal ratios from 1 to 1.6, are neither.
 TEST_CASE("how many ranks are slow tells one bad device from another kind") {
-    const Experiment e = two_nodes();
+    const Experiment e = on_two_nodes();
     const TriedCauses tried = try_causes(e, read_causes(), 1);
     const auto first = [&](const std::vector<double>& slower) {
         Observed seen{.name = "run", .step = predict(e).step.p50 * 1.5};
@@ -202,7 +202,7 @@ TEST_CASE("how many ranks are slow tells one bad device from another kind") {
 // Offloaded parameters are fetched by the forward and by the backward, half each; states take the
 // optimizer's time.
 TEST_CASE("what the host holds takes time in the phase that needs it") {
-    Experiment e = two_nodes();
+    Experiment e = on_two_nodes();
     e.parallelism.zero = 3;
     const TriedCauses tried = try_causes(e, read_causes(), 1);
     const StepTimes& plain = tried.all.front().guesses.front().times;
@@ -220,7 +220,7 @@ TEST_CASE("what the host holds takes time in the phase that needs it") {
 // logarithms from what recomputation needs: a run that is said to go without it is likelier to have
 // it.
 TEST_CASE("a run that cannot fit as stated has something that frees memory") {
-    Experiment e = two_nodes();
+    Experiment e = on_two_nodes();
     e.parallelism.micro_batch = 4;
     e.workload.seq = 8192;
     e.cluster.gpu.memory = Bytes(80e9);
@@ -243,7 +243,7 @@ TEST_CASE("a run that cannot fit as stated has something that frees memory") {
 
 // The tensors of a run took what recomputation leaves.
 TEST_CASE("a measured peak speaks for what frees memory") {
-    Experiment e = two_nodes();
+    Experiment e = on_two_nodes();
     e.cluster.gpu.memory = Bytes(80e9);
     const TriedCauses tried = try_causes(e, read_causes(), 1);
     Observed seen{.name = "run", .step = predict(e).step.p50 * 1.3};
@@ -254,7 +254,7 @@ TEST_CASE("a measured peak speaks for what frees memory") {
 
 // Of the kernels' time attention takes what it takes in the step that computes it unfused.
 TEST_CASE("a profile tells kernels that are not fused") {
-    Experiment e = two_nodes();
+    Experiment e = on_two_nodes();
     const TriedCauses tried = try_causes(e, read_causes(), 1);
     const CauseGuess& unfused = tried_of(tried, "attention without a fused kernel").guesses.back();
     CHECK(unfused.kinds.attention == 0);
@@ -289,7 +289,7 @@ TEST_CASE("spans cover what lies in any of them, once") {
 // A step of 1.5 times its forecast whose device runs kernels for two thirds of it: it waits for
 // what is no kernel. If it is never idle, the kernels take longer.
 TEST_CASE("utilisation tells waits from kernels that take longer") {
-    const TriedCauses tried = try_causes(two_nodes(), read_causes(), 1);
+    const TriedCauses tried = try_causes(on_two_nodes(), read_causes(), 1);
     const CauseGuess& plain = tried.all.front().guesses.front();
     const auto probability = [&](double busy, const std::string& name) {
         const Observed seen{.name = "run", .step = 1.5 * plain.times.step, .busy = busy};
@@ -304,7 +304,7 @@ TEST_CASE("utilisation tells waits from kernels that take longer") {
 // A step of 1.5 times its forecast. If a third of it is one stretch without work it waited for
 // data; if no stretch is longer than as simulated it did not.
 TEST_CASE("one long stretch without work speaks for waits, none against them") {
-    const TriedCauses tried = try_causes(two_nodes(), read_causes(), 1);
+    const TriedCauses tried = try_causes(on_two_nodes(), read_causes(), 1);
     const CauseGuess& plain = tried.all.front().guesses.front();
     Observed seen{.name = "run", .step = plain.times.step * 1.5};
     const auto waits = [&](std::optional<double> idle) {
@@ -320,7 +320,7 @@ TEST_CASE("one long stretch without work speaks for waits, none against them") {
 
 // Whatever a run has too much, a part of it that was taken for the whole would excuse.
 TEST_CASE("a part of a step taken for the whole is no half of a pair") {
-    const TriedCauses tried = try_causes(two_nodes(), read_causes(), 1);
+    const TriedCauses tried = try_causes(on_two_nodes(), read_causes(), 1);
     const std::vector<double> weights(tried.all.size(), 1.0);
     const auto name = [&](std::size_t i) { return tried.all[i].cause->name; };
     const auto pairs = two_causes(tried, weights, {.name = "run", .step = 1_s}, 1_s);
@@ -335,7 +335,7 @@ TEST_CASE("a part of a step taken for the whole is no half of a pair") {
 
 // Gradients are summed behind the backward, over a slow network.
 static Experiment with_slow_sums() {
-    Experiment e = two_nodes();
+    Experiment e = on_two_nodes();
     e.cluster.inter.bandwidth = BytesPerSecond(1e9);
     e.runtime.exchanges.gradients = GradientOverlap::never;
     return e;
@@ -394,7 +394,7 @@ TEST_CASE("of two causes named together, the one that explains more alone is fir
 
 // A loader's workers take turns: every third step waits. A checkpoint every twelfth.
 TEST_CASE("slow steps at equal distances are of the cause that has such distances") {
-    const Experiment e = two_nodes();
+    const Experiment e = on_two_nodes();
     const TriedCauses tried = try_causes(e, read_causes(), 1);
     const auto first = [&](int every) {
         Observed seen{.name = "run", .step = predict(e).step.p50};
@@ -420,7 +420,7 @@ TEST_CASE("the chance of a distance between slow steps adds up to one") {
 // Twice the step. At half of the usual clock it is a cap; of devices that the run had 0.63 = (1 /
 // 2)^(2 / 3) of the time, other work.
 TEST_CASE("clocks and shared devices are seen where they are read") {
-    const Experiment e = two_nodes();
+    const Experiment e = on_two_nodes();
     const TriedCauses tried = try_causes(e, read_causes(), 1);
     Observed seen{.name = "run", .step = predict(e).step.p50 * 2};
     seen.clocks = {{.share = 0.45, .usual = 0.9}, {.share = 0.44, .usual = 0.9}};
@@ -434,7 +434,7 @@ TEST_CASE("clocks and shared devices are seen where they are read") {
 // the likelihood's logarithm, which one strange reading in a thousand bounds by nine; where ranks
 // wait for each other's slices of time, log 2 over 0.7 and the wider density take two.
 TEST_CASE("collectives of shared devices may take longer than their share says, not less") {
-    const TriedCauses tried = try_causes(two_nodes(), read_causes(), 1);
+    const TriedCauses tried = try_causes(on_two_nodes(), read_causes(), 1);
     const auto drop = [&](const std::string& name, double factor) {
         const TriedCause& t = tried_of(tried, name);
         const CauseGuess& g = t.guesses[t.guesses.size() / 2];
@@ -451,7 +451,7 @@ TEST_CASE("collectives of shared devices may take longer than their share says, 
 }
 
 TEST_CASE("a slow link that nccl-tests measured speaks for the network") {
-    Experiment e = two_nodes();
+    Experiment e = on_two_nodes();
     e.cluster.inter.bandwidth = BytesPerSecond(1e8);
     const auto tried = try_causes(e, read_causes(), 1);
     Observed seen{.name = "run", .step = predict(e).step.p50 * 2};
@@ -466,7 +466,7 @@ TEST_CASE("a slow link that nccl-tests measured speaks for the network") {
 
 // A run of twice its forecast without any detail: many causes explain it, and they are named.
 TEST_CASE("where causes explain a step equally well it cannot be told") {
-    const Experiment e = two_nodes();
+    const Experiment e = on_two_nodes();
     const Diagnosis d = of_step(e, predict(e).step.p50 * 2);
     CHECK(d.verdict == Verdict::cannot_tell);
     REQUIRE(d.alike.size() > 1);
@@ -474,7 +474,7 @@ TEST_CASE("where causes explain a step equally well it cannot be told") {
 }
 
 TEST_CASE("a wrong count is possible only of a stated rate") {
-    const Experiment e = two_nodes();
+    const Experiment e = on_two_nodes();
     const auto tried = try_causes(e, read_causes(), 1);
     Observed seen{.name = "run", .step = predict(e).step.p50 * 2};
     const auto suspected = [&] {
@@ -490,7 +490,7 @@ TEST_CASE("a wrong count is possible only of a stated rate") {
 // The network at a tenth. One node alone, which has none of it, is as fast as forecast: a slow
 // machine would have slowed it down as well.
 TEST_CASE("a run on fewer devices tells the network from a slow machine") {
-    Experiment e = two_nodes();
+    Experiment e = on_two_nodes();
     e.cluster.inter.bandwidth = BytesPerSecond(1e9);
     e.runtime.exchanges.gradients = GradientOverlap::never;
     Experiment one_node = e;
@@ -514,7 +514,7 @@ TEST_CASE("a run on fewer devices tells the network from a slow machine") {
 // nothing is wrong, whatever the forecast says. A forecast that is off by a factor of two there may
 // be so here: log 2.
 TEST_CASE("a sound run of the same configuration is believed before the forecast") {
-    const Experiment e = two_nodes();
+    const Experiment e = on_two_nodes();
     const Seconds p50 = predict(e).step.p50;
     const auto nothing = [&](double sound) {
         const auto tried = try_causes(e, read_causes(), 1, {{"sound", e, p50 * sound, true}});
@@ -530,7 +530,7 @@ TEST_CASE("a sound run of the same configuration is believed before the forecast
 // Recompute that the experiment states is in the forecast; what it costs is said, and that is the
 // answer where nothing else is wrong.
 TEST_CASE("what an experiment states is named with its costs") {
-    Experiment e = two_nodes();
+    Experiment e = on_two_nodes();
     e.parallelism.recompute = Recompute::full;
     const Seconds step = predict(e).step.p50;
     const Diagnosis d = of_step(e, step);
@@ -542,12 +542,12 @@ TEST_CASE("what an experiment states is named with its costs") {
     without.parallelism.recompute = Recompute::none;
     const double share = quick_step(without).times.step / quick_step(e).times.step;
     CHECK(first.costs / step == Approx(1 - share));
-    CHECK(try_causes(two_nodes(), read_causes(), 1).stated.empty());
+    CHECK(try_causes(on_two_nodes(), read_causes(), 1).stated.empty());
 }
 
 // Each key alone, beside an experiment of the usual kind, which has none of them.
 TEST_CASE("what an experiment can state of a cause is recognised, and undone") {
-    Experiment usual = two_nodes();
+    Experiment usual = on_two_nodes();
     usual.runtime.exchanges.gradients = GradientOverlap::always;
     usual.cluster.inter.bandwidth = BytesPerSecond(50e9);
     const std::vector<Cause> causes = read_causes();
@@ -576,7 +576,7 @@ TEST_CASE("what an experiment can state of a cause is recognised, and undone") {
 // Eight replicas: the tokens of one are an eighth of all, so that a step reckoned from them is
 // eight times as long.
 TEST_CASE("tokens of one rank are told only where all tokens are stated") {
-    const Experiment e = two_nodes();
+    const Experiment e = on_two_nodes();
     const auto tried = try_causes(e, read_causes(), 1);
     Observed seen{.name = "run", .step = 8 * predict(e).step.p50};
     const auto is_first = [&] {
@@ -595,7 +595,7 @@ TEST_CASE("one bad device is likelier among many") {
 }
 
 TEST_CASE("probabilities of what every step has add up to one at most") {
-    const Experiment e = two_nodes();
+    const Experiment e = on_two_nodes();
     const Diagnosis d = of_step(e, predict(e).step.p50 * 1.5);
     double sum = d.probability_of_nothing;
     for (const SuspectedCause& s : d.causes) sum += s.probability;
@@ -619,7 +619,7 @@ TEST_CASE("a list of causes that nobody could apply is refused with its place") 
     CHECK(refused("least = 3\nmost = 2").find("least up to most") != std::string::npos);
     CHECK(refused("frees = [\"weight\"]").find("expected weights, gradients or optimizer") !=
           std::string::npos);
-    CHECK_THROWS_AS(of_step(two_nodes(), Seconds(0)), ConfigError);
+    CHECK_THROWS_AS(of_step(on_two_nodes(), Seconds(0)), ConfigError);
 }
 
 // Every shipped cause is possible, and shows, in at least one of these: sharding inside nodes over

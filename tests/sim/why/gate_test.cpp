@@ -10,7 +10,7 @@
 #include "model/records/measurements.h"
 
 using namespace stepcast;
-using Verdict = GateAnswer::Verdict;
+using GateVerdict = GateAnswer::Verdict;
 
 namespace {
 
@@ -33,8 +33,8 @@ double share_of_failures(int runs, int steps, double between, double within, dou
     for (int t = 0; t < trials; ++t) {
         std::vector<GateRun> history;
         for (int i = 0; i < runs; ++i) history.push_back(run_of(r, 40, between, within));
-        failed +=
-            judge_run(run_of(r, steps, between, within, slower), history).verdict == Verdict::fail;
+        failed += judge_run(run_of(r, steps, between, within, slower), history).verdict ==
+                  GateVerdict::fail;
     }
     return failed / static_cast<double>(trials);
 }
@@ -79,10 +79,10 @@ TEST_CASE("what cannot be seen is not passed, and it is said what could be") {
     std::vector<GateRun> history;
     for (int i = 0; i < 3; ++i) history.push_back(run_of(r, 20, 0.03, 0.05));
     const GateAnswer wide = judge_run(run_of(r, 10, 0, 0.05), history);
-    CHECK(wide.verdict == Verdict::cannot_tell);
+    CHECK(wide.verdict == GateVerdict::cannot_tell);
     CHECK(wide.seen > 0.03);
     GateRun few = run_of(r, 4, 0, 0.001);
-    CHECK(judge_run(few, history).verdict == Verdict::cannot_tell);
+    CHECK(judge_run(few, history).verdict == GateVerdict::cannot_tell);
     CHECK(judge_run(few, history).because.find("4 steps; expected at least 5") == 0);
     const GateAnswer one = judge_run(run_of(r, 40, 0, 0.002), {run_of(r, 40, 0, 0.002)});
     CHECK(one.because.find("one run of history") != std::string::npos);
@@ -131,7 +131,7 @@ TEST_CASE("recorded steps that nothing slows down seldom fail") {
             };
             std::vector<GateRun> history;
             for (std::size_t i = 0; i < before; ++i) history.push_back(stretch(i));
-            failed += judge_run(stretch(before), history).verdict == Verdict::fail;
+            failed += judge_run(stretch(before), history).verdict == GateVerdict::fail;
             ++trials;
         }
     REQUIRE(trials > 50);
