@@ -15,7 +15,7 @@ using namespace stepcast;
 
 namespace {
 
-constexpr double unlimited = std::numeric_limits<double>::infinity();
+constexpr double endless_rate = std::numeric_limits<double>::infinity();
 double gb(BytesPerSecond rate) { return rate.si() / 1e9; }
 RingPath path_of(const Group& group, const Cluster& cluster) { return ring_path(group, cluster); }
 
@@ -28,20 +28,20 @@ TEST_CASE("a tensor group inside a node gets the switch at full bandwidth and no
     CHECK(path.ranks == 8);
     CHECK(path.nodes == 1);
     CHECK(gb(path.ring) == Approx(300));
-    CHECK(gb(path.inter) == unlimited);
+    CHECK(gb(path.inter) == endless_rate);
     CHECK(gb(path.pair) == Approx(300));
     CHECK(gb(path.inside) == Approx(300));
-    CHECK(gb(path.between) == unlimited);
+    CHECK(gb(path.between) == endless_rate);
 }
 
 TEST_CASE("a data-parallel group with one member a node has one NIC and no traffic in the node") {
     const auto path = path_of({4, 8}, switched_nodes(4));
     CHECK(path.nodes == 4);
-    CHECK(gb(path.ring) == unlimited);
+    CHECK(gb(path.ring) == endless_rate);
     CHECK(gb(path.inter) == Approx(25));
     CHECK(gb(path.pair) == Approx(25));
     CHECK(gb(path.between) == Approx(25));
-    CHECK(gb(path.inside) == unlimited);
+    CHECK(gb(path.inside) == endless_rate);
 }
 
 // Eight channels of an eighth each leave over eight NICs: 200. Inside, a hop carries 7/8: 300 x
@@ -162,7 +162,7 @@ TEST_CASE("a rank alone has no traffic") {
     const auto path = path_of(Group{}, switched_nodes(2));
     CHECK(path.ranks == 1);
     for (const auto rate : {path.ring, path.inter, path.pair, path.between, path.inside})
-        CHECK(gb(rate) == unlimited);
+        CHECK(gb(rate) == endless_rate);
 }
 
 TEST_CASE("a group that does not fit is our bug") {
@@ -289,9 +289,9 @@ public:
                      far = rate(exchanged(0), exchanged(2));
         const double others = std::max(1, g_.size() - 1);
         path.inside =
-            BytesPerSecond(near == unlimited ? unlimited : near * (per_node - 1) / others);
-        path.between =
-            BytesPerSecond(far == unlimited ? unlimited : far * (path.ranks - per_node) / others);
+            BytesPerSecond(near == endless_rate ? endless_rate : near * (per_node - 1) / others);
+        path.between = BytesPerSecond(far == endless_rate ? endless_rate
+                                                          : far * (path.ranks - per_node) / others);
         return path;
     }
 
