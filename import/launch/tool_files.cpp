@@ -99,9 +99,10 @@ void take_entry(Tool& tool, const std::string& name, const TomlEntry& entry,
     static const std::map<std::string_view, std::vector<std::string> Tool::*> lists{
         {"signs", &Tool::signs}, {"always", &Tool::always}, {"of_sizes", &Tool::of_sizes},
         {"quiet", &Tool::quiet}, {"open", &Tool::open},     {"starts", &Tool::starts}};
-    static const std::map<std::string_view, Words Tool::*> pairs{{"programs", &Tool::programs},
-                                                                 {"adapters", &Tool::adapters},
-                                                                 {"untrained", &Tool::untrained}};
+    static const std::map<std::string_view, WordPairs Tool::*> pairs{
+        {"programs", &Tool::programs},
+        {"adapters", &Tool::adapters},
+        {"untrained", &Tool::untrained}};
     if (name.starts_with("take.")) {
         const auto dot = name.find('.', 5);
         if (name.substr(dot + 1) == "key") tool.keys.emplace_back();  // the first of each
@@ -168,8 +169,8 @@ const NamedValue* stated(Document& d, const ToolKey& key) {
 }
 
 // YAML 1.1, which PyYAML reads, has further words for true and false.
-std::string truth_word(const std::string& word, const Words& listed) {
-    if (contains(listed, word, &Words::value_type::first)) return word;
+std::string truth_word(const std::string& word, const WordPairs& listed) {
+    if (contains(listed, word, &WordPairs::value_type::first)) return word;
     if (word == "yes" || word == "on") return "true";
     return word == "no" || word == "off" ? "false" : word;
 }

@@ -174,7 +174,7 @@ TEST_CASE(
     // HRM-Text of 16 layers in each of two stacks runs 2 x (3 + 1) x 16 of them for a token, and
     // its saved file has these 128 as num_hidden_layers
     CHECK_THAT(
-        refusal("hrm_text", R"("H_cycles": 2, "L_cycles": 3)"),
+        refusal_of_family("hrm_text", R"("H_cycles": 2, "L_cycles": 3)"),
         Contains("\"hrm_text\" is not modelled: its layers run several times for each token"));
     Experiment e;
     CHECK_THROWS_WITH(set_key(e, {"workload.family", "encoders"}),
