@@ -695,7 +695,7 @@ TEST_CASE("what installs packages is no launch") {
 // PairwiseDataCollatorWithPadding make 2n sequences of n examples; KTO's examples are one each. 3
 // examples, 4 micro-batches, 8 GPUs: 6 sequences, 6 x 4 x 8 = 192.
 TEST_CASE("an example of preferences is two sequences, and the reference's forward is named") {
-    const Launch at;
+    const TrainerLaunch at;
     const auto factory = [&](const std::string& stage) {
         at.folder.write("p.yaml",
                         "model_name_or_path: meta-llama/Llama-3.1-8B\nfinetuning_type: lora\n"
@@ -713,7 +713,7 @@ TEST_CASE("an example of preferences is two sequences, and the reference's forwa
     CHECK_THAT(lines(factory("dpo").open), Contains("stage (") && Contains("2 sequences"));
     CHECK_THAT(lines(factory("dpo").problems), Contains("the forward of the reference model"));
     CHECK(factory("sft").problems.empty());
-    const std::string batch = model + " --per_device_train_batch_size 3";
+    const std::string batch = model_flag + " --per_device_train_batch_size 3";
     for (const auto& [program, micro] :
          {std::pair("trl dpo", "6"), {"trl reward", "6"}, {"trl kto", "3"}, {"trl sft", "3"}}) {
         CAPTURE(program);
@@ -736,7 +736,7 @@ TEST_CASE("an example of preferences is two sequences, and the reference's forwa
 // train/sft/workflow.py trains if do_train is on, evaluates if do_eval or do_predict is; tuner.py's
 // export_model merges adapters.
 TEST_CASE("files and commands of evaluations, answers and conversions are no training") {
-    const Launch at;
+    const TrainerLaunch at;
     const auto refused = [&](const std::string& rest) {
         return complaint([&] {
             translate(at.folder.write("e.yaml",
@@ -780,14 +780,15 @@ TEST_CASE("files and commands of evaluations, answers and conversions are no tra
 // DeepSpeed's AutoTP over 4 of 16 ranks leaves 4 replicas: 2 x 3 x 4 = 24 sequences (transformers
 // 5.24, trainer.py: get_tp_size; accelerate 1.15, accelerator.py).
 TEST_CASE("AutoTP of a DeepSpeed file splits the model also below the Trainer") {
-    const Launch at;
+    const TrainerLaunch at;
     const auto with = [&](const std::string& ranks) {
         at.folder.write("ds.json",
                         R"({"train_micro_batch_size_per_gpu": "auto", "bf16": {"enabled": true},
                             "zero_optimization": {"stage": 1}, "tensor_parallel": {"autotp_size": )" +
                             ranks + "}}");
         return at.read("deepspeed --num_gpus 8 --num_nodes 2 train.py --deepspeed ds.json --bf16" +
-                       model + " --per_device_train_batch_size 2 --gradient_accumulation_steps 3");
+                       model_flag +
+                       " --per_device_train_batch_size 2 --gradient_accumulation_steps 3");
     };
     check_values(
         with("4"),
@@ -800,8 +801,8 @@ TEST_CASE("AutoTP of a DeepSpeed file splits the model also below the Trainer") 
 // peft 0.21.2: target_modules are ends of module names; without any, constants.py has queries and
 // values for Llama, the fused projection for GPT-NeoX, and nothing for Qwen3-MoE, where PEFT stops.
 TEST_CASE("target_modules say which projections have adapters") {
-    const Launch at;
-    const auto trl = [&](const std::string& targets, const std::string& of = model) {
+    const TrainerLaunch at;
+    const auto trl = [&](const std::string& targets, const std::string& of = model_flag) {
         return at.read("trl sft --use_peft --lora_r 8" + of + targets);
     };
     const auto on = [](const Translation& t) { return value(t, "workload.adapter_on"); };
@@ -843,7 +844,7 @@ TEST_CASE("target_modules say which projections have adapters") {
         lines(
             trl(" --lora_target_modules all-linear --lora_modules_to_save embed_tokens").problems),
         Contains("lora_modules_to_save"));
-    CHECK(on(at.read("trl sft" + model)).empty());
+    CHECK(on(at.read("trl sft" + model_flag)).empty());
     // axolotl adds all linear layers where lora_target_linear is on, and nothing where it is off
     const auto axolotl = [&](const std::string& more) {
         return translate(at.folder.write("a.yml",
@@ -863,12 +864,12 @@ TEST_CASE("target_modules say which projections have adapters") {
 
 // training_args.py: accelerator_config; TRL: model_init_kwargs. Both are JSON on a line.
 TEST_CASE("JSON on the line is read below its flag") {
-    const Launch at;
-    const std::string run = "torchrun --nproc_per_node 8 train.py" + model;
+    const TrainerLaunch at;
+    const std::string run = "torchrun --nproc_per_node 8 train.py" + model_flag;
     CHECK_THAT(lines(at.read(run + " --accelerator_config '{\"split_batches\": true}'").problems),
                Contains("split_batches") && Contains("each rank gets its share"));
     CHECK(at.read(run + " --accelerator_config '{\"split_batches\": false}'").problems.empty());
-    CHECK(value(at.read("trl sft" + model +
+    CHECK(value(at.read("trl sft" + model_flag +
                         " --model_init_kwargs '{\"attn_implementation\": \"eager\"}'"),
                 "runtime.attention") == "plain");
 }
@@ -876,7 +877,7 @@ TEST_CASE("JSON on the line is read below its flag") {
 // Files of TRL's programs stand alone, too: model_config.py has use_peft and lora_r 16; DPO, KTO
 // and GRPO have beta.
 TEST_CASE("a file of TRL's says whether it trains adapters, in how many bits, and on preferences") {
-    const Launch at;
+    const TrainerLaunch at;
     const auto told = [&](const std::string& more) {
         return translate(at.folder.write("recipe.yaml",
                                          "model_name_or_path: mistralai/Mistral-7B-v0.1\n"
@@ -909,7 +910,7 @@ TEST_CASE("a file of TRL's says whether it trains adapters, in how many bits, an
 
 // PyYAML reads yes, no, on and off as truth values; accelerate's mixed_precision has a word "no".
 TEST_CASE("truth values of YAML 1.1 are those") {
-    const Launch at;
+    const TrainerLaunch at;
     const auto precision = [&](const std::string& line) {
         return value(translate(at.folder.write("a.yml",
                                                "base_model: meta-llama/Llama-3.1-8B\n"
