@@ -67,7 +67,7 @@ void set_degrees(const CaseRow& row, int ranks, Experiment& e, Assumptions& assu
 
 void set_zero(const CaseRow& row, int node, Parallelism& p, Assumptions& assumptions) {
     const auto& stage = row.cell("zero");
-    if (stage.empty()) return;  // choose_zero()
+    if (stage.empty()) return;     // choose_zero()
     p.zero = stage.front() - '0';  // forget_unread_words()
     if (p.zero != 3 || !states(row, "shard")) return;
     p.shard = row.cell("shard") == "node" ? node : *count_in(row, "shard");
@@ -230,9 +230,12 @@ void state_expert_split(const CaseRow& row, Experiment& e, Assumptions& assumpti
     if (!contains(text, words)) return;
     const auto ranks = number_after(text, words);
     if (contains(text, words + "= tp") || contains(text, words + "not set (= tp)") ||
-        (ranks && *ranks == tp && tp > 1))
+        (ranks && *ranks == tp && tp > 1)) {
         set_key(e, {"runtime.experts.tensor_parallel", "all"});
-    else if (ranks && *ranks == 1)
+        if (!e.workload.linear_bias || e.framework.can.experts_without_sequence) return;
+        e.workload.linear_bias = false;
+        assumptions.emplace_back("experts split over tp, as stated: without biases");
+    } else if (ranks && *ranks == 1)
         set_key(e, {"runtime.experts.tensor_parallel", "none"});
     else
         assumptions.push_back(fmt::format(
