@@ -215,8 +215,8 @@ const Framework& Shelf::framework_of(const CaseRow& row, std::string* why) {
     for (const SourceRow& rule : sources("rule")) {
         const std::string of = source_name(rule.at("source"));
         if ((!of.empty() && of != known) || !contains(named, rule.at("names")) ||
-            !has_one_word(from, rule.at("word")) || !in_stages(rule, row) || !in_years(rule, year) ||
-            (!rule.at("experts").empty() && !states(row, "experts")) ||
+            !has_one_word(from, rule.at("word")) || !in_stages(rule, row) ||
+            !in_years(rule, year) || (!rule.at("experts").empty() && !states(row, "experts")) ||
             forgotten_.contains(rule.at("framework")))
             continue;
         if (why && !(rule.at("since") + rule.at("until")).empty())

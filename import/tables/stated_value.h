@@ -15,8 +15,8 @@ namespace stepcast {
 // nothing of a step.
 void check_value(const CaseRow& row, Seconds step);
 
-// The step in seconds that value, unit and batch say, in the units of check_value(); none where they
-// leave open whether one GPU or all are meant.
+// The step in seconds that value, unit and batch say, in the units of check_value(); none where
+// they leave open whether one GPU or all are meant.
 std::optional<double> step_by_value(const CaseRow& row);
 
 // Refuses a step that contradicts TFLOP/s or a share of the peak (MFU) by over a factor of two.

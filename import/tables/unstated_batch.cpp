@@ -67,8 +67,8 @@ void complete_batch(CaseRow& row, Assumptions& assumptions) {
     if (batch) {
         if (const auto seconds = step_by_value(row)) {
             take_step(row, *seconds);
-            assumptions.push_back(fmt::format("step_s not stated: {:.6g} s by value, unit and batch",
-                                              *seconds));
+            assumptions.push_back(
+                fmt::format("step_s not stated: {:.6g} s by value, unit and batch", *seconds));
         }
         return;
     }

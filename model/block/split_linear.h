@@ -7,12 +7,13 @@
 //   row backward        -                           all-gather dy
 //   column backward     all-reduce dx               all-gather x (for the weight gradient),
 //                                                   reduce-scatter dx
-// Each collective moves tokens x width elements. Products in 8 and 4 bits cast what they read before
-// it is gathered, so that the gathers move that type: Transformer Engine (gather_along_first_dim
-// with a quantizer) and torchao (Float8ColwiseParallel, Float8RowwiseParallel); sums stay in 16
-// bits. Scales of rows (torchao's other recipe) are of casts behind the gather. With overlap_tp it runs during the product that it
-// feeds or follows; with overlap_weight_gradient the backward's collectives run during the other
-// backward product of the same layer. Adapters beside it: adapters.h.
+// Each collective moves tokens x width elements. Products in 8 and 4 bits cast what they read
+// before it is gathered, so that the gathers move that type: Transformer Engine
+// (gather_along_first_dim with a quantizer) and torchao (Float8ColwiseParallel,
+// Float8RowwiseParallel); sums stay in 16 bits. Scales of rows (torchao's other recipe) are of
+// casts behind the gather. With overlap_tp it runs during the product that it feeds or follows;
+// with overlap_weight_gradient the backward's collectives run during the other backward product of
+// the same layer. Adapters beside it: adapters.h.
 #pragma once
 
 #include "model/base/numbers.h"

@@ -243,8 +243,11 @@ TEST_CASE("experts in a Transformers before version 5 ran one after another") {
     const auto read_as = [](const std::string& source, const std::string& zero,
                             const std::string& experts, const std::string& notes) {
         CaseRow row;
-        row.cells = {{"source", source}, {"zero", zero},   {"experts", experts},
-                     {"notes", notes},   {"gpu", "H100"}};
+        row.cells = {{"source", source},
+                     {"zero", zero},
+                     {"experts", experts},
+                     {"notes", notes},
+                     {"gpu", "H100"}};
         return Shelf().framework_of(row).name;
     };
     CHECK(read_as("transformers", "3", "128", "") == "deepspeed-transformers-expert-loop");

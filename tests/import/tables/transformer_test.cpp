@@ -338,10 +338,8 @@ TEST_CASE("a step without a batch is of one micro-batch where there is no pipeli
     const CasesHome home;
     const Case one = gpt_case_with({{"gbs", ""}, {"pp", "1"}, {"gpus", "32"}});
     CHECK(one.experiment.parallelism.global_batch == 128);
-    CHECK(takes_for_granted(one,
-                            "gbs not stated: 128 sequences, one micro-batch of each replica"));
-    CHECK(gpt_refusal({{"gbs", ""}}) ==
-          "c.csv:2: gbs: missing; expected the sequences of a step");
+    CHECK(takes_for_granted(one, "gbs not stated: 128 sequences, one micro-batch of each replica"));
+    CHECK(gpt_refusal({{"gbs", ""}}) == "c.csv:2: gbs: missing; expected the sequences of a step");
 }
 
 // A name that nobody knows: 40 heads of 128 in a width of 6,144. Two shared experts of 1,536 beside
@@ -356,8 +354,9 @@ TEST_CASE("sizes of an unknown model are read from its notes") {
                                   {"experts", "64"},
                                   {"topk", "6"},
                                   {"zero", "1"},
-                                  {"notes", "head_dim 128; two shared experts; one dense layer, "
-                                            "dense ffn 12288"}});
+                                  {"notes",
+                                   "head_dim 128; two shared experts; one dense layer, "
+                                   "dense ffn 12288"}});
     const Workload& w = c.experiment.workload;
     CHECK(w.head_dim == 128);
     CHECK(shared_ffn(w) == 3072);
