@@ -171,10 +171,12 @@ void set_experts(const CaseRow& row, int ffn, const Moe& preset, Workload& w,
     if (shared_ffn(w) == 0) w.moe.shared_experts = count_in(row, "shared_experts", 0);
 }
 
-// Of families whose heads' width follows from the model's.
+// Of families whose heads' width follows from the model's. GPT's with learned positions have no
+// other, so that a width in a row's notes is of another model ("2.7B uses head dim 128").
 void read_head_width(const CaseRow& row, Workload& w, Assumptions& assumptions) {
     const auto stated = count_in(row, "head_dim");
     if (!stated || w.head_dim > 0 || *stated * w.heads == w.hidden) return;
+    if (w.positions == Positions::learned) return;
     w.head_dim = *stated;
     assumptions.push_back(fmt::format("heads {} wide, as stated", w.head_dim));
 }

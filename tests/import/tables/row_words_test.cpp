@@ -374,3 +374,11 @@ TEST_CASE("BERT drops a tenth, GPT nothing that its framework does not") {
     CHECK(dropout("bert-large") == 0.1);
     CHECK(dropout("gpt-3.6B") == 0);
 }
+
+// FlashAttention's page prints the width of another size's heads beside these.
+TEST_CASE("a width of heads in the notes is of no GPT with learned positions") {
+    const CasesHome home;
+    const Case c = gpt_case_with({{"notes", "sizes not printed; 2.7B uses head dim 128"}});
+    REQUIRE(c.experiment.workload.positions == Positions::learned);
+    CHECK(c.experiment.workload.head_dim == 0);
+}
