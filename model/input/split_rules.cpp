@@ -198,11 +198,11 @@ constexpr SplitRule split_rules[] = {
     // ETP==1", of the same layer of experts as below
     hard(
         SplitKey::tp, "",
-        [](const Split& s) {
+        [](const AskedSplit& s) {
             return !s.can.experts_without_sequence && s.w.moe.experts > 0 && s.w.linear_bias &&
                    s.p.tp > 1 && s.splits_experts;
         },
-        [](const Split& s) {
+        [](const AskedSplit& s) {
             return fmt::format(
                 "parallelism.tp: {}, but {} splits no experts with biases (workload.linear_bias); "
                 "expected 1, or runtime.experts.tensor_parallel = none",
