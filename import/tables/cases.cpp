@@ -96,10 +96,6 @@ void check_ranges(const CaseRow& row) {
     }
 }
 
-std::string first_word(const std::string& text) {
-    return text.substr(0, text.find_first_of(" ;,("));
-}
-
 bool contains(std::string_view text, std::string_view part) {
     return text.find(part) != std::string_view::npos;
 }

@@ -42,7 +42,6 @@ inline constexpr KeyColumn key_columns[] = {{"layers", "workload.layers"},
 // Checks each of those cells against the type and range of its key, and the column gpus.
 void check_ranges(const CaseRow& row);
 
-std::string first_word(const std::string& text);  // "full (use_checkpoint true)" -> "full"
 bool contains(std::string_view text, std::string_view part);
 
 // All functions below read the cells of RowWords::plain().

@@ -57,7 +57,7 @@ constexpr FaultKind kinds[] = {
     {Kind::late_data, "every third step waits", "waits for data", 0.4, 2},
     {Kind::slow_link, "slow exchanges", "links inside the node", 10, 40},
     {Kind::recompute, "recompute", "recompute is on", 1, 1},
-    {Kind::small_buckets, "small buckets", "gradients in small pieces", 8, 128},
+    {Kind::small_buckets, "small buckets", "gradients in small pieces", 1024, 4096},
     {Kind::slow_launches, "slow launches", "launches that wait", 5, 50},
     {Kind::one_core, "one core of two", "shared devices", 1, 1},
 };

@@ -450,6 +450,23 @@ TEST_CASE("collectives of shared devices may take longer than their share says, 
     CHECK(drop("network between nodes", 2) > 6);
 }
 
+// Links that nccl-tests finds as they should be, and exchanges that take longer all the same.
+TEST_CASE("many small pieces are told from slow links by a large message") {
+    Experiment e = on_two_nodes();
+    e.runtime.exchanges.gradients = GradientOverlap::never;
+    const auto tried = try_causes(e, read_causes());
+    e.runtime.gradients.pieces = 1024;
+    const StepTimes slow = quick_step(e).times;
+    REQUIRE(slow.step > 1.2 * tried.forecast.p50);
+    Observed seen{.name = "run", .step = slow.step};
+    seen.forward = slow.forward;
+    seen.backward = slow.backward;
+    seen.gradient_sync = slow.gradient_sync;
+    seen.optimizer = slow.optimizer;
+    seen.links = {{.between_nodes = true, .slower = 1}, {.between_nodes = false, .slower = 1}};
+    CHECK(diagnose(tried, seen).causes.front().name == "gradients in small pieces");
+}
+
 TEST_CASE("a slow link that nccl-tests measured speaks for the network") {
     Experiment e = on_two_nodes();
     e.cluster.inter.bandwidth = BytesPerSecond(1e8);
