@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # host-faults.sh [RUNS [OUT [SEED]]]: calibrates this machine, executes small experiments with a fault in each (a slow rank, late data, slow
-# exchanges, recompute, slow launches, one core for two ranks), and prints how often diagnose finds it (notes/diagnose.md). 220 runs take
-# eight to twelve minutes on two cores. It judges nothing: a busy machine adds faults of its own.
+# exchanges, recompute, small buckets, slow launches, one core for two ranks), and prints how often diagnose finds it (notes/diagnose.md). 220 runs take
+# half an hour on two cores. It judges nothing: runs beside which a run without a fault is slow too are thrown away and drawn again.
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail
 cd "$(dirname "$0")/.."

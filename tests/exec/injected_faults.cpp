@@ -1,7 +1,9 @@
-// injected_faults CLUSTER.toml [RUNS [SEED]]: executes small experiments on this host with a fault
-// in each, and prints what diagnose says of them: one line a run, then a table of how often it is
-// right. CLUSTER is a calibration of this machine (stepcast calibrate --device host).
-// scripts/host-faults.sh runs it; a busy machine adds faults of its own.
+// injected_faults CLUSTER.toml [RUNS [SEED [FAULT]]]: executes small experiments on this host with
+// a fault in each, and prints what diagnose says of them: one line a run, then a table of how often
+// it is right. CLUSTER is a calibration of this machine (stepcast calibrate --device host); with
+// FAULT only that fault is drawn. scripts/host-faults.sh runs it. A busy machine adds faults of its
+// own: the same experiment runs without a fault before and after each run, and where one of these
+// is slower than its forecast by a tenth the run is thrown away and drawn again.
 #include <pthread.h>
 #include <sched.h>
 
@@ -23,6 +25,7 @@
 #include "model/records/measurements.h"
 #include "model/step.h"
 #include "sim/engine/simulate.h"
+#include "sim/sweep/point_evaluator.h"
 #include "sim/why/diagnose.h"
 
 namespace {
@@ -47,9 +50,9 @@ enum class Kind {
 };
 struct FaultKind {
     Kind kind;
-    const char* name;    // for people
-    const char* cause;   // of model/presets/causes.toml
-    double least, most;  // severity
+    std::string_view name;   // for people
+    std::string_view cause;  // of model/presets/causes.toml
+    double least, most;      // severity
 };
 constexpr FaultKind kinds[] = {
     {Kind::none, "(no fault)", "", 1, 1},
@@ -154,12 +157,27 @@ std::vector<Subject> subjects_of(const std::string& cluster) {
     return subjects;
 }
 
-// Whether the experiment can be so: its layers recompute, its ranks reduce gradients.
-bool can_have(const Experiment& e, Kind kind) {
+// What costs less than a tenth is within what forecasts of sound runs are off, and is not judged.
+constexpr double least_cost = 1.1;
+
+// The experiment as it is executed, where the fault is one of its keys.
+Experiment with_fault(Experiment e, const FaultKind& fault, double severity) {
+    if (fault.kind == Kind::recompute) set_key(e, {"parallelism.recompute", "full"});
+    if (fault.kind == Kind::small_buckets)
+        set_key(e, {"runtime.gradients.pieces", fmt::format("{:.0f}", severity)});
+    return e;
+}
+
+// Whether the experiment can be so: its layers recompute, its ranks reduce gradients, and are
+// forecast to lose a tenth by it (host_zero1's gradients are few).
+bool can_have(const Subject& subject, const FaultKind& fault, double severity) {
+    const Experiment& e = subject.experiment;
     const bool transformer = e.workload.kind == Workload::Kind::transformer;
-    if (kind == Kind::recompute) return transformer;
-    if (kind == Kind::small_buckets)
-        return e.parallelism.dp > 1 && (transformer || e.workload.kind == Workload::Kind::mlp);
+    if (fault.kind == Kind::recompute) return transformer;
+    if (fault.kind == Kind::small_buckets)
+        return e.parallelism.dp > 1 && (transformer || e.workload.kind == Workload::Kind::mlp) &&
+               simulated_step(with_fault(e, fault, severity)) >=
+                   least_cost * subject.tried.forecast.p50;
     return true;
 }
 
@@ -234,10 +252,7 @@ struct Judged {
 };
 
 Judged run_with(const Subject& subject, const FaultKind& fault, double severity) {
-    Experiment e = subject.experiment;
-    if (fault.kind == Kind::recompute) set_key(e, {"parallelism.recompute", "full"});
-    if (fault.kind == Kind::small_buckets)
-        set_key(e, {"runtime.gradients.pieces", fmt::format("{:.0f}", severity)});
+    const Experiment e = with_fault(subject.experiment, fault, severity);
     const TaskGraph graph = build_step(e, routing_of(e), Folding::never);
     FaultyDevice device(open_host_device(graph.rank_count()), fault, severity,
                         subject.tried.forecast.p50, price(graph, e.cluster));
@@ -246,8 +261,6 @@ Judged run_with(const Subject& subject, const FaultKind& fault, double severity)
     return {seen, diagnose(subject.tried, seen)};
 }
 
-// What costs less than a tenth is within what forecasts of sound runs are off, and is not judged.
-constexpr double least_cost = 1.1;
 struct Tally {
     int runs = 0, small = 0, first = 0, two = 0;
     std::map<std::string, int> taken_for;
@@ -278,21 +291,47 @@ void count(Tally& tally, const FaultKind& fault, const Diagnosis& d) {
     if (!first) ++tally.taken_for[name(0)];
 }
 
-int run_all(const std::string& cluster, int runs, unsigned seed) {
+// Whether the machine does now without a fault what it did when it was calibrated.
+bool is_quiet(const Subject& subject) {
+    const TaskGraph graph =
+        build_step(subject.experiment, routing_of(subject.experiment), Folding::never);
+    FaultyDevice device(open_host_device(graph.rank_count()), kinds[0], 1,
+                        subject.tried.forecast.p50, price(graph, subject.experiment.cluster));
+    const Measurement run = execute(graph, device, options_of(6));
+    return median_times(run).step < least_cost * subject.tried.forecast.p50;
+}
+
+int run_all(const std::string& cluster, int runs, unsigned seed, std::string_view only) {
+    if (!only.empty() && std::ranges::find(kinds, only, &FaultKind::name) == std::end(kinds))
+        throw ConfigError(
+            fmt::format("injected_faults: no fault \"{}\"; expected one of a table's "
+                        "first column, as \"{}\"",
+                        only, kinds[1].name));
     Random random(seed);
     const std::vector<Subject> subjects = subjects_of(cluster);
     std::map<std::string, Tally> tallies;
+    int disturbed = 0;
     for (int i = 0; i < runs; ++i) {
         const Subject& subject = subjects[random() % subjects.size()];
         const FaultKind& fault = kinds[random() % std::size(kinds)];
         const double severity =
             std::uniform_real_distribution<double>(fault.least, fault.most)(random);
-        if (!can_have(subject.experiment, fault.kind)) {
+        if ((!only.empty() && only != fault.name) || !can_have(subject, fault, severity)) {
             --i;
             continue;
         }
+        const bool quiet = is_quiet(subject);
         const auto [seen, d] = run_with(subject, fault, severity);
-        count(tallies[fault.name], fault, d);
+        if (!quiet || !is_quiet(subject)) {
+            if (++disturbed > 3 * runs)
+                throw ConfigError(
+                    fmt::format("injected_faults: {} of {} runs were disturbed; "
+                                "expected a quiet machine",
+                                disturbed, disturbed + i));
+            --i;
+            continue;
+        }
+        count(tallies[std::string(fault.name)], fault, d);
         std::cout << fmt::format("{},{},{:.2f},{:.4f},{:.4f}", subject.name, fault.name, severity,
                                  d.measured.si(), d.forecast.p50.si());
         for (std::size_t c = 0; c < 2 && c < d.causes.size(); ++c)
@@ -303,6 +342,7 @@ int run_all(const std::string& cluster, int runs, unsigned seed) {
                                  seen.links.front().slower, *seen.device_share, *seen.idle,
                                  kernels_of(subject, seen));
     }
+    std::cout << fmt::format("\n{} more runs were disturbed\n", disturbed);
     std::cout
         << "\n| injected | runs | first | first two | below a tenth | most often taken for |\n"
            "|---|---:|---:|---:|---:|---|\n";
@@ -321,12 +361,13 @@ int run_all(const std::string& cluster, int runs, unsigned seed) {
 
 int main(int argc, char** argv) {
     if (argc < 2) {
-        std::cerr << "usage: injected_faults CLUSTER.toml [RUNS [SEED]]\n";
+        std::cerr << "usage: injected_faults CLUSTER.toml [RUNS [SEED [FAULT]]]\n";
         return 1;
     }
     try {
         return run_all(argv[1], argc > 2 ? std::atoi(argv[2]) : 20,
-                       argc > 3 ? static_cast<unsigned>(std::atoi(argv[3])) : 1);
+                       argc > 3 ? static_cast<unsigned>(std::atoi(argv[3])) : 1,
+                       argc > 4 ? argv[4] : "");
     } catch (const ConfigError& error) {
         std::cerr << error.what() << "\n";
         return 1;
