@@ -7,6 +7,7 @@
 
 #include "measured/read.h"
 #include "model/base/errors.h"
+#include "model/base/joined.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
@@ -118,6 +119,12 @@ const ActsOn* row_of(std::string_view key) {
 std::vector<RecomputedModule> modules_again(const Experiment& e) {
     const auto& named = e.parallelism.recompute_modules;
     return modules_of(e.workload, named.empty() ? std::vector{RecomputedModule::core_attn} : named);
+}
+
+std::string text_of_modules_again(const Experiment& e) {
+    std::vector<std::string_view> names;
+    for (const RecomputedModule module : modules_again(e)) names.push_back(to_string(module));
+    return fmt::format("[{}]", joined(names, ", "));
 }
 
 // Whether the workload has what the switch acts on, and the two values differ for it.
@@ -250,7 +257,8 @@ void SweepSpace::add_switches() {
             if (std::ranges::any_of(
                     before, [&](const Experiment& e) { return is_alike(e, other, axis.key); }))
                 continue;
-            axis.values.push_back(value);
+            axis.values.push_back(
+                axis.key == "parallelism.recompute_modules" ? text_of_modules_again(other) : value);
             before.push_back(std::move(other));
         }
         if (axis.values.size() == 1) continue;

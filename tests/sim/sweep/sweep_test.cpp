@@ -233,6 +233,21 @@ TEST_CASE("recomputed modules are searched beside selective recompute") {
     CHECK(legal["selective[moe_act, layernorm]"] > 0);
 }
 
+// Heads without a latent projection have no mla_up_proj, and Megatron-Core refuses the word there: a
+// row names what its model has.
+TEST_CASE("a search names the recomputed modules that the model has") {
+    Experiment e = eight_ranks(small_moe());
+    e.framework.name = "mine";
+    e.framework.can.switches = {"parallelism.recompute_modules=[mla_up_proj, moe_act]"};
+    auto q = asked(e, {"parallelism=all", "parallelism.recompute=selective"});
+    const SweepSpace space(q.experiment, q.axes, {});
+    std::set<std::string> named;
+    for (std::uint64_t base = 0; base < 2; ++base)
+        for (const auto& [key, value] : space.settings_of({base, 0}))
+            if (key == "parallelism.recompute_modules") named.insert(value);
+    CHECK(named == std::set<std::string>{"[]", "[moe_act]"});
+}
+
 // Four rows cost at most a quarter more simulations than one, or eight.
 TEST_CASE("rows behind the first cost few simulations and say how near they are") {
     auto q = asked(eight_ranks(small_gpt()), {"parallelism=all"});
