@@ -71,11 +71,15 @@ void add_generate(CLI::App& app, Options& options) {
         [&] { std::fputs(generate(options.what, options.inputs, app).c_str(), stdout); });
 }
 
-// CLI11's error with the word that it did not understand and the nearest valid one.
+// CLI11's error: with the verb's example, or with the word that it did not understand and the
+// nearest valid one.
 std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
     const auto chosen = app.get_subcommands();
     const auto rest = app.remaining(true);
-    if (rest.empty()) return error.what();
+    if (rest.empty()) {
+        const std::string footer = chosen.empty() ? "" : chosen.front()->get_footer();
+        return error.what() + (footer.empty() ? "" : ". " + footer);
+    }
     std::vector<std::string> valid;
     if (chosen.empty())
         for (const CLI::App* verb :

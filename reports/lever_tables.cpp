@@ -1,5 +1,6 @@
 #include "reports/lever_tables.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -48,6 +49,22 @@ bool changes_something(const Lever& lever, const Forecast& f) {
            std::abs(more_memory(lever, f)) >= 0.005;
 }
 
+// Neither a user of this framework's scripts can turn it, nor would he want to.
+bool is_idle_wish(const Lever& lever, const Forecast& f) {
+    return !lever.cannot.empty() && lever.hardware.empty() &&
+           lever.step.p50 / f.step.p50 > 1 - 0.0005 && more_memory(lever, f) > -0.05;
+}
+
+std::string left_out_text(const std::vector<Lever>& levers, const Forecast& f) {
+    const auto count =
+        std::ranges::count_if(levers, [&](const Lever& one) { return is_idle_wish(one, f); });
+    return count == 0 ? ""
+                      : fmt::format(
+                            "left out: {} that the framework lacks and that gain nothing "
+                            "(--json has them)",
+                            count);
+}
+
 }  // namespace
 
 std::string difference_text(const Behind& behind) {
@@ -63,9 +80,10 @@ Table levers_of(const std::vector<Lever>& levers, const Forecast& f) {
                  {"p10 .. p90 of it"},
                  {"memory"},
                  {"in the framework's script", 0, true}},
-                {}};
+                {},
+                left_out_text(levers, f)};
     for (const Lever& one : levers) {
-        if (!changes_something(one, f)) continue;
+        if (!changes_something(one, f) || is_idle_wish(one, f)) continue;
         const double more = more_memory(one, f);
         table.rows.push_back({{change_text(one)},
                               time_cell(one.step.p50),

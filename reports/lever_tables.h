@@ -12,7 +12,8 @@
 
 namespace stepcast {
 
-// Levers beside the forecast that they change, without those whose difference has no digit here.
+// Levers beside the forecast that they change, without those whose difference has no digit here,
+// and without those that the framework lacks where they gain neither time nor memory.
 Table levers_of(const std::vector<Lever>& levers, const Forecast& forecast);
 
 // "+1.2 .. +8.0 %"; "~" where the two are not distinguishable.

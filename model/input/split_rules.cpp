@@ -107,11 +107,16 @@ bool groups_experts(const Parallelism& p, bool splits_experts) {
     return true;
 }
 
+// How many replicas would use the whole cluster.
+std::string with_all_ranks(const AskedSplit& s) {
+    const std::optional<int> replicas = replicas_on(s.p, s.ranks);
+    return replicas ? fmt::format("; dp={} uses all", *replicas) : "";
+}
 std::string ranks_refusal(const AskedSplit& s) {
     return fmt::format(
         "parallelism: pipeline {} x data {} x tensor {} x context {} = {} ranks, but cluster has "
-        "{}",
-        s.p.pp, s.p.dp, s.p.tp, s.p.cp, ranks_of_all(s.p), s.ranks);
+        "{}{}",
+        s.p.pp, s.p.dp, s.p.tp, s.p.cp, ranks_of_all(s.p), s.ranks, with_all_ranks(s));
 }
 std::string batch_refusal(const AskedSplit& s) {
     return fmt::format("parallelism.global_batch: {} is no multiple of dp x micro_batch = {}",

@@ -263,8 +263,11 @@ TEST_CASE("levers are a table of the page, with the interval of the difference a
     Lever lacking = faster;
     lacking.cannot = "no flag of its scripts";
     lacking.set = {{"parallelism.pp", "4"}, {"parallelism.dp", "1"}};
-    const Page page =
-        forecast_page(on_four(), f, std::nullopt, std::nullopt, std::vector{faster, lacking, nics});
+    Lever idle = lacking;  // slower, as much memory, and nobody can turn it
+    idle.step.p50 = 1.01 * f.step.p50;
+    idle.memory = now;
+    const Page page = forecast_page(on_four(), f, std::nullopt, std::nullopt,
+                                    std::vector{faster, lacking, idle, nics});
     const auto section =
         std::ranges::find_if(page.sections, [](const auto& s) { return s.title == "Levers"; });
     REQUIRE(section != page.sections.end());
@@ -280,6 +283,8 @@ TEST_CASE("levers are a table of the page, with the interval of the difference a
     CHECK(text(1, 5) == "not in the framework: no flag of its scripts");
     CHECK(text(2, 0) == "hardware: NICs, twice the rate");
     CHECK(text(2, 3) == "~ -8.0 .. -2.0 %");
+    CHECK(section->tables.front().below ==
+          "left out: 1 that the framework lacks and that gain nothing (--json has them)");
 }
 
 // 1,024 tokens in 0.2 s are 5,120 a second, 4,096 in 0.4 s twice as many; of a token p10 is 0.16 s

@@ -84,7 +84,7 @@ TEST_CASE("a row that cannot be predicted says why") {
           "(stepcast import --gpu NAME --out FILE.toml writes one where the datasheet is known)");
     CHECK(told("moe_layer_mix_moe,,,8,,1,8,,,,,1,") ==
           "c.csv:2: --set parallelism.dp=8: pipeline 1 x data 8 x tensor 1 x context 1 = 8 ranks, "
-          "but cluster has 4");
+          "but cluster has 4; dp=4 uses all");
     CHECK(told("moe_layer_mix_moe,,,8,,,,,,,,1,") ==
           "c.csv:2: gpus: 8, but the experiment has 4 ranks");
     CHECK(told("moe_layer_mix_moe,,,4,,1,4,,,,,,") ==

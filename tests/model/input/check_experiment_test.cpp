@@ -32,7 +32,8 @@ TEST_CASE("the ranks of the split are the ranks of the cluster") {
               e.parallelism.dp = 16;
               e.cluster.nodes = 2;
           }) ==
-          "parallelism: pipeline 1 x data 16 x tensor 1 x context 1 = 16 ranks, but cluster has 8");
+          "parallelism: pipeline 1 x data 16 x tensor 1 x context 1 = 16 ranks, but cluster has 8; "
+          "dp=8 uses all");
 }
 
 TEST_CASE("expert ranks divide the data-parallel ones and experts divide by them") {
