@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "model/base/dtype.h"
 #include "model/input/keyed.h"
@@ -34,6 +35,11 @@ NAMED_ENUM(Head, "a head", tokens, span);
 // of a layer have none, because their stacked matrices are no linear layers to PEFT, unlike shared
 // experts.
 NAMED_ENUM(Adapted, "a place of adapters", attention, linear);
+
+// Projections of a block that can have adapters one by one, as PEFT's target_modules names them
+// (tuners/tuners_utils.py, check_target_module_exists: a module whose name ends in one of them).
+// gate, up and down: also of shared experts.
+NAMED_ENUM(AdaptedModule, "a projection with adapters", query, key, value, output, gate, up, down);
 
 // How frozen weights beside adapters are kept. nf4: 4 bits and an fp32 scale for each 64 of them;
 // nf4_double: these scales in 8 bits with an fp32 one for each 256 (bitsandbytes 0.50.2,
@@ -203,6 +209,9 @@ struct Workload {
     KEY(Adapted, adapter_on, Adapted::attention,
         "LoRA: where such matrices are: at attention's projections, or at all linear layers but "
         "routers and experts");
+    KEY(std::vector<AdaptedModule>, adapter_modules, {},
+        "LoRA: the projections that have such matrices, not those of latent attention; empty = as "
+        "adapter_on says");
     KEY(FrozenWeights, frozen, FrozenWeights::stored,
         "LoRA: how the linear layers of blocks keep their frozen weights: as other weights, or in "
         "4 or 8 bits, which every product first makes 16-bit weights of");

@@ -137,18 +137,13 @@ void conclude(AdapterTargets targets, Translation& t) {
             "adapters beside the stacked matrices of experts, which PEFT makes since 0.19 in the "
             "types that it converts (utils/transformers_weight_conversion.py), are not modelled: "
             "the forecast has none there");
-    const std::vector<std::string> of_attention{"query", "key", "value", "output"};
-    const auto has_all = [&](const std::vector<std::string>& modules) {
-        return std::ranges::all_of(
-            modules, [&](const std::string& one) { return contains(targets.modules, one); });
-    };
-    const bool linear = targets.all || of_blocks;
-    if (!targets.all && !targets.modules.empty() &&
-        !(has_all(of_attention) && (!of_blocks || has_all({"up", "down"}))))
-        add_line(t.problems, "adapters{} stand beside {} alone; the forecast has them beside {}",
-                 targets.at.empty() ? "" : " (" + targets.at + ")", joined(targets.modules, ", "),
-                 linear ? "all linear layers" : "attention's four projections");
-    set("workload.adapter_on", linear ? "linear" : "attention");
+    if (targets.all) return set("workload.adapter_on", "linear");
+    std::vector<std::string> listed;  // in the order of the key's values
+    for (const std::string_view name : name_list<AdaptedModule>)
+        if (contains(targets.modules, name)) listed.emplace_back(name);
+    if (listed.empty() || listed == std::vector<std::string>{"query", "key", "value", "output"})
+        return set("workload.adapter_on", "attention");
+    set("workload.adapter_modules", fmt::format("[\"{}\"]", joined(listed, "\", \"")));
 }
 
 }  // namespace stepcast

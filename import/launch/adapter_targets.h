@@ -11,7 +11,7 @@
 namespace stepcast {
 
 struct AdapterTargets {
-    // query, key, value, output, gate, up, down
+    // values of workload.adapter_modules
     std::vector<std::string> modules = {};
     bool all = false;      // all linear layers
     bool of_peft = false;  // those that PEFT takes where none is named
@@ -25,8 +25,8 @@ struct AdapterTargets {
     void add(const std::string& words);
 };
 
-// Sets workload.adapter_on to what comes nearest, and names what differs; nothing without adapters.
-// After everything else is read, the model too.
+// Sets workload.adapter_on or adapter_modules; nothing without adapters. After everything else is
+// read, the model too.
 void conclude(AdapterTargets targets, Translation& translation);
 
 }  // namespace stepcast

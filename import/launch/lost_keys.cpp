@@ -73,7 +73,7 @@ const Feature features[] = {
     {{"parallelism.layout"},
      [](const Experiment& e) { return e.parallelism.pp * chunks_per_stage(e.parallelism) > 1; }},
     {{"workload.activation"}, [](const Experiment& e) { return !e.workload.gated; }},
-    {{"workload.adapter_on", "workload.frozen"},
+    {{"workload.adapter_on", "workload.adapter_modules", "workload.frozen"},
      [](const Experiment& e) { return e.workload.adapter_rank > 0; }},
     {{"runtime.host_lead"}, [](const Experiment& e) { return e.parallelism.tp > 1; }},
     {{"runtime.optimizer.flat_gathers"},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "model/base/lists.h"
@@ -22,16 +23,45 @@ double packed_bytes(const Workload& w) {
 
 namespace {
 
-// With adapters on all linear layers each has them but the router, and products of a constant.
-// Packed are the weights of all of them.
+// The projections that a product is, or is made of where one product serves several.
+std::span<const AdaptedModule> projections_of(std::string_view product) {
+    using enum AdaptedModule;
+    struct Named {
+        std::string_view name;
+        std::vector<AdaptedModule> are;
+    };
+    static const std::vector<Named> all{{"qkv", {query, key, value}},
+                                        {"query", {query}},
+                                        {"key", {key}},
+                                        {"value", {value}},
+                                        {"attention_output", {output}},
+                                        {"ffn_gate", {gate}},
+                                        {"ffn_up", {up}},
+                                        {"ffn_down", {down}},
+                                        {"shared_up", {gate, up}},
+                                        {"shared_down", {down}}};
+    const auto found = std::ranges::find(all, product, &Named::name);
+    return found == all.end() ? std::span<const AdaptedModule>() : found->are;
+}
+
+// A product that makes several projections at once has adapters if one of them has. Of all linear
+// layers each has them but the router, and products of a constant.
+bool has_adapters(const Linear& l, const Workload& w) {
+    const auto own = projections_of(l.name);
+    const auto listed = [&](AdaptedModule module) { return contains(w.adapter_modules, module); };
+    if (!w.adapter_modules.empty()) return std::ranges::any_of(own, listed);
+    if (w.adapter_on == Adapted::linear)
+        return l.name != "router" && !l.constant_input && !l.detached;
+    return !own.empty() && own.front() <= AdaptedModule::output;
+}
+
+// Packed are the weights of all linear layers, with adapters or without.
 Block adapted(Block block, const Workload& w) {
     for (Operator& op : block) {
         auto* const l = std::get_if<Linear>(&op);
         if (l == nullptr) continue;
         l->packed = packed_bytes(w);
-        if (w.adapter_on == Adapted::linear && l->name != "router" && !l->constant_input &&
-            !l->detached)
-            l->adapter_rank = w.adapter_rank;
+        if (has_adapters(*l, w)) l->adapter_rank = w.adapter_rank;
     }
     return block;
 }
@@ -75,7 +105,6 @@ void add_projections(Block& b, const Workload& w, const RankShape& s) {
         Linear l = from_hidden(name, w, s, out, split);
         l.bias = w.qkv_bias;
         l.after_norm = name != "query";
-        l.adapter_rank = w.adapter_rank;
         return l;
     };
     if (s.fused_projections) return b.push_back(linear("qkv", queries + keys * 2, Split::column));
@@ -156,7 +185,6 @@ void add_indexer(Block& b, const Workload& w, const RankShape& s) {
 Linear attention_output(const Workload& w, const RankShape& s) {
     Linear l = to_hidden("attention_output", w, s, heads_of(w, s) * s.value_dim);
     l.bias = w.linear_bias && w.positions != Positions::relative;
-    l.adapter_rank = w.adapter_rank;
     return l;
 }
 

@@ -94,7 +94,7 @@ constexpr Feature features[] = {
      "workload.window is 0"},
     {"workload.score_dropout workload.inner_dropout",
      [](const Experiment& e) { return e.workload.dropout > 0; }, "workload.dropout is 0"},
-    {"workload.adapter_on workload.frozen",
+    {"workload.adapter_on workload.adapter_modules workload.frozen",
      [](const Experiment& e) { return e.workload.adapter_rank > 0; }, "workload.adapter_rank is 0"},
     {"workload.max_positions",
      [](const Experiment& e) { return e.workload.positions == Positions::learned; },
