@@ -41,6 +41,11 @@ NAMED_ENUM(Adapted, "a place of adapters", attention, linear);
 // gate, up and down: also of shared experts.
 NAMED_ENUM(AdaptedModule, "a projection with adapters", query, key, value, output, gate, up, down);
 
+// A frozen model whose scores of the same answers a loss of preferences reads (DPO, arXiv 2305.18290;
+// KTO, arXiv 2402.01306). copy: the model as it was, with weights of its own. base: what adapters
+// stand beside, which needs none.
+NAMED_ENUM(Reference, "a reference model", none, copy, base);
+
 // How frozen weights beside adapters are kept. nf4: 4 bits and an fp32 scale for each 64 of them;
 // nf4_double: these scales in 8 bits with an fp32 one for each 256 (bitsandbytes 0.50.2,
 // functional.py: quantize_4bit, blocksize 64, compress_statistics; QLoRA, arXiv 2305.14314). Every
@@ -215,6 +220,13 @@ struct Workload {
     KEY(FrozenWeights, frozen, FrozenWeights::stored,
         "LoRA: how the linear layers of blocks keep their frozen weights: as other weights, or in "
         "4 or 8 bits, which every product first makes 16-bit weights of");
+    KEY(Reference, reference, Reference::none,
+        "frozen model whose forward each micro-batch also takes, as DPO's: a copy of this one, or "
+        "the base that adapters stand beside");
+    KEY(int, reference_forwards, 1,
+        "forwards of the reference for each micro-batch: 1 of DPO; 3 of KTO, one of which is the "
+        "model's own without gradients",
+        1, 16);
     KEY(Mla, mla, {}, "");
     KEY(Mamba, mamba, {}, "");
     KEY(Delta, delta, {}, "");

@@ -137,10 +137,11 @@ void conclude(AdapterTargets targets, Translation& t) {
             "adapters beside the stacked matrices of experts, which PEFT makes since 0.19 in the "
             "types that it converts (utils/transformers_weight_conversion.py), are not modelled: "
             "the forecast has none there");
-    if (targets.all) return set("workload.adapter_on", "linear");
     std::vector<std::string> listed;  // in the order of the key's values
     for (const std::string_view name : name_list<AdaptedModule>)
         if (contains(targets.modules, name)) listed.emplace_back(name);
+    if (targets.all || listed.size() == std::size(name_list<AdaptedModule>))
+        return set("workload.adapter_on", "linear");
     if (listed.empty() || listed == std::vector<std::string>{"query", "key", "value", "output"})
         return set("workload.adapter_on", "attention");
     set("workload.adapter_modules", fmt::format("[\"{}\"]", joined(listed, "\", \"")));

@@ -180,7 +180,13 @@ Tool with_shared_keys(const Tool& program) {
     append(all.keys, program.keys);
     append(all.quiet, tool_named("accelerate").quiet);
     if (program.id == "trl" || program.id == "llama-factory") {
-        append(all.keys, tool_named("trainer").keys);
+        // what the program has other words for
+        const auto own = [&](const ToolKey& key) {
+            return key.key == "without" &&
+                   contains(program.keys, key.names, &ToolKey::names);
+        };
+        for (const ToolKey& key : tool_named("trainer").keys)
+            if (!own(key)) all.keys.push_back(key);
         append(all.quiet, tool_named("trainer").quiet);
     }
     return all;

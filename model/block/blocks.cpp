@@ -56,12 +56,12 @@ bool has_adapters(const Linear& l, const Workload& w) {
 }
 
 // Packed are the weights of all linear layers, with adapters or without.
-Block adapted(Block block, const Workload& w) {
+Block adapted(Block block, const Workload& w, const RankShape& s) {
     for (Operator& op : block) {
         auto* const l = std::get_if<Linear>(&op);
         if (l == nullptr) continue;
         l->packed = packed_bytes(w);
-        if (has_adapters(*l, w)) l->adapter_rank = w.adapter_rank;
+        if (s.adapters && has_adapters(*l, w)) l->adapter_rank = w.adapter_rank;
     }
     return block;
 }
@@ -234,7 +234,7 @@ FlashGeneration flash_generation(AttentionKind kind) {
 }
 
 Block attention_block(const Workload& w, const RankShape& s) {
-    if (w.positions == Positions::relative) return adapted(relative_attention(w, s), w);
+    if (w.positions == Positions::relative) return adapted(relative_attention(w, s), w, s);
     const bool latent = is_latent(w);
     Block b;
     add_norm(b, w, s, "attention_norm", s.matrix);
@@ -258,7 +258,7 @@ Block attention_block(const Workload& w, const RankShape& s) {
                                 .into_product = true});
     b.push_back(attention_output(w, s));
     add_residual(b, w, s);
-    return adapted(std::move(b), w);
+    return adapted(std::move(b), w, s);
 }
 
 // In order: one projection to gate and input (heads x width each), B and C (groups x state each)
@@ -282,7 +282,7 @@ Block mamba_block(const Workload& w, const RankShape& s) {
         Elementwise{.name = "gated_norm", .read = 2 * inner, .written = inner, .kept = 2 * inner});
     b.push_back(to_hidden("mamba_out", w, s, scan.inner()));
     b.push_back(Residual{w.linear_bias});
-    return adapted(std::move(b), w);
+    return adapted(std::move(b), w, s);
 }
 
 // In order: a projection to queries, keys, values and gate, and to step size and decay of each
@@ -331,7 +331,7 @@ Block delta_block(const Workload& w, const RankShape& s) {
                             .weights = number(d.value_dim)});
     b.push_back(to_hidden("delta_out", w, s, rule.inner()));
     add_residual(b, w, s);
-    return adapted(std::move(b), w);
+    return adapted(std::move(b), w, s);
 }
 
 std::vector<SharedBlock> mixing_blocks(const Workload& w, const RankShape& s, bool attends) {
@@ -389,7 +389,7 @@ Block feed_forward_block(const Workload& w, const RankShape& s) {
     }
     b.push_back(to_hidden("ffn_down", w, s, ffn));
     add_residual(b, w, s);
-    return adapted(std::move(b), w);
+    return adapted(std::move(b), w, s);
 }
 
 // Shared experts form a dense block that every token passes through.
@@ -423,7 +423,7 @@ Block expert_block(const Workload& w, const RankShape& s) {
         b.push_back(AddShared{});
     }
     add_residual(b, w, s);
-    return adapted(std::move(b), w);
+    return adapted(std::move(b), w, s);
 }
 
 std::vector<SharedBlock> layer_blocks(const Workload& w, const RankShape& s, int layer) {

@@ -206,7 +206,7 @@ TEST_CASE("updates in the backward, and what a recipe sets beside its overrides,
         {});
     CHECK_THAT(lines(tune.problems),
                Contains("optimizer_in_bwd") && Contains("keeps all gradients"));
-    CHECK(value(tune, "workload.adapter_on") == "linear");
+    CHECK(value(tune, "workload.adapter_modules") == R"(["gate", "up", "down"])");
     const auto bridge = translate(
         folder.write("b.sh",
                      "torchrun --nproc_per_node=8 --nnodes=8 run_script.py -m llama3 -c fp8_cs "

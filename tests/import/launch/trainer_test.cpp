@@ -297,9 +297,12 @@ TEST_CASE("TRL, LLaMA-Factory and axolotl have defaults of their own, on the lin
                          " --use_peft --lora_target_modules q_proj up_proj"),
                  {{"workload.seq", "1024"},
                   {"workload.adapter_rank", "16"},
-                  {"workload.adapter_on", "linear"}});
-    CHECK_THAT(lines(at.read("accelerate launch --num_processes 8 dpo.py" + model_flag).problems),
-               Contains("dpo (") && Contains("second model"));
+                  {"workload.adapter_modules", R"(["query", "up"])"}});
+    const auto dpo = at.read("accelerate launch --num_processes 8 dpo.py" + model_flag);
+    CHECK(value(dpo, "workload.reference") == "copy");
+    CHECK(dpo.problems.empty());
+    CHECK_THAT(lines(at.read("accelerate launch --num_processes 8 grpo.py" + model_flag).problems),
+               Contains("grpo (") && Contains("second model"));
     at.folder.write("lf.yaml",
                     "model_name_or_path: meta-llama/Meta-Llama-3-8B-Instruct\nstage: "
                     "sft\nfinetuning_type: full\ncutoff_len: 256\n"
@@ -324,6 +327,107 @@ TEST_CASE("TRL, LLaMA-Factory and axolotl have defaults of their own, on the lin
     CHECK_THAT(lines(ax.problems), !Contains("fsdp_offload_params ("));
 }
 
+// trl 1.16, dpo_trainer.py: _compute_loss, a forward of a copy, or of the model without its adapters,
+// unless precompute_ref_log_probs; kto_trainer.py: the divergence takes one more of both.
+// LLaMA-Factory 0.9.5, trainer_utils.py: create_ref_model, finetuning_args.py: use_ref_model;
+// axolotl 0.19.0, train.py: setup_reference_model. torchtune 0.6.1: recipes of DPO.
+TEST_CASE("losses of preferences have a reference model") {
+    const TrainerLaunch at;
+    const auto reference = [](const Translation& t) {
+        const auto more = value(t, "workload.reference_forwards");
+        return value(t, "workload.reference") + (more.empty() ? "" : " x " + more);
+    };
+    const std::string peft = " --use_peft --lora_r 8 --lora_target_modules q_proj";
+    for (const auto& [line, expected] : std::vector<std::pair<std::string, std::string>>{
+             {"trl sft" + model_flag, ""},
+             {"trl reward" + model_flag, ""},
+             {"trl dpo" + model_flag, "copy"},
+             {"trl dpo" + model_flag + " --beta 0.2", "copy"},
+             {"trl dpo" + model_flag + peft, "base"},
+             {"trl dpo" + model_flag + " --precompute_ref_log_probs true", ""},
+             {"trl kto" + model_flag, "copy x 3"},
+             {"trl kto" + model_flag + peft, "base x 3"},
+             {"trl kto" + model_flag + " --loss_type apo_zero_unpaired", "copy"}}) {
+        CAPTURE(line);
+        const auto t = at.read(line);
+        CHECK(reference(t) == expected);
+        CHECK(t.problems.empty());
+    }
+    CHECK(value(at.read("trl reward" + model_flag), "workload.head") == "span");
+    const auto file = [&](const std::string& text) {
+        return translate(at.folder.write("p.yaml", text), {});
+    };
+    const std::string ax = "base_model: meta-llama/Llama-3.1-8B
+sequence_len: 128
+rl: ",
+                      lf =
+                          "model_name_or_path: meta-llama/Meta-Llama-3-8B
+cutoff_len: 128
+stage: ",
+                      tune =
+                          "batch_size: 2
+tokenizer:
+  _component_: x
+  max_seq_len: 128
+"
+                          "loss:
+  _component_: torchtune.rlhf.loss.DPOLoss
+model:
+"
+                          "  _component_: torchtune.models.llama3_1.";
+    for (const auto& [text, expected] : std::vector<std::pair<std::string, std::string>>{
+             {ax + "dpo
+", "copy"},
+             {ax + "ipo
+adapter: lora
+lora_r: 8
+lora_target_linear: true
+", "base"},
+             {ax + "dpo
+adapter: lora
+lora_r: 8
+rl_adapter_ref_model: true
+", "copy"},
+             {ax + "kto
+", "copy x 3"},
+             {ax + "dpo
+precompute_ref_log_probs: true
+", ""},
+             {ax + "simpo
+", ""},
+             {lf + "dpo
+finetuning_type: full
+", "copy"},
+             {lf + "dpo
+finetuning_type: lora
+", "base"},
+             {lf + "dpo
+finetuning_type: lora
+ref_model: m
+", "copy"},
+             {lf + "dpo
+finetuning_type: full
+pref_loss: simpo
+", ""},
+             {lf + "kto
+finetuning_type: full
+", "copy x 3"},
+             {lf + "rm
+finetuning_type: full
+", ""},
+             {tune + "llama3_1_8b
+", "copy"},
+             {tune + "lora_llama3_1_8b
+  lora_attn_modules: [q_proj]
+", "base"}}) {
+        CAPTURE(text);
+        CHECK(reference(file(text)) == expected);
+    }
+    CHECK(value(file(lf + "rm
+finetuning_type: full
+"), "workload.head") == "span");
+}
+
 // A second model, its generation or a reward is no part of a forecast of supervised training: said,
 // whatever tool and key it is. 8-bit states and Adafactor are.
 TEST_CASE("training by preferences or rewards is not read as supervised training without a word") {
@@ -339,12 +443,10 @@ TEST_CASE("training by preferences or rewards is not read as supervised training
         return lines(translate(at.folder.path() + "/p.yaml", {}).problems);
     };
     for (const auto& [text, said] : std::vector<std::pair<std::string, std::string>>{
-             {ax + "rl: dpo\n", "dpo: the forecast is without the forward of a second model"},
              {ax + "rl: grpo\n", "without the generation"},
              {ax + "rl: newest\n", "newest: the forecast is without what it does beside"},
              {lf + "stage: ppo\n", "ppo: the forecast is without the generation"},
-             {lf + "stage: rm\n", "without a head of one value"},
-             {tune + "reference_checkpointer:\n  _component_: y\n", "second model"},
+             {tune + "loss:\n  _component_: torchtune.rlhf.loss.PPOLoss\n", "the generation"},
              {tune + "teacher_model:\n  _component_: y\n", "second model"}}) {
         CAPTURE(text);
         CHECK_THAT(problems_of(text), Contains(said));
@@ -711,7 +813,6 @@ TEST_CASE("an example of preferences is two sequences, and the reference's forwa
         check_values(factory(single),
                      {{"parallelism.micro_batch", "3"}, {"parallelism.global_batch", "96"}});
     CHECK_THAT(lines(factory("dpo").open), Contains("stage (") && Contains("2 sequences"));
-    CHECK_THAT(lines(factory("dpo").problems), Contains("the forward of the reference model"));
     CHECK(factory("sft").problems.empty());
     const std::string batch = model_flag + " --per_device_train_batch_size 3";
     for (const auto& [program, micro] :
@@ -828,12 +929,12 @@ TEST_CASE("target_modules say which projections have adapters") {
                Contains("lm_head: adapters there"));
     CHECK_THAT(lines(trl(" --lora_target_modules model.layers.3.self_attn.q_proj").problems),
                Contains("layers.3") && Contains("some layers alone"));
-    CHECK_THAT(lines(trl("").problems), Contains("beside query, value alone"));
+    CHECK(value(trl(""), "workload.adapter_modules") == R"(["query", "value"])");
     at.folder.write("config.json",
                     R"({"model_type": "gpt_neox", "num_hidden_layers": 2, "hidden_size": 64,
                         "num_attention_heads": 4, "intermediate_size": 256, "vocab_size": 100})");
     const auto neox = trl("", " --model_name_or_path " + at.folder.path());
-    CHECK_THAT(lines(neox.problems), Contains("beside query, key, value alone"));
+    CHECK(value(neox, "workload.adapter_modules") == R"(["query", "key", "value"])");
     const auto stops = trl("", " --model_name_or_path Qwen/Qwen3-30B-A3B");
     CHECK_THAT(lines(stops.problems), Contains("PEFT knows none for qwen3-30b"));
     // transformers_weight_conversion.py: experts' stacked matrices get adapters, too
