@@ -41,9 +41,9 @@ NAMED_ENUM(Adapted, "a place of adapters", attention, linear);
 // gate, up and down: also of shared experts.
 NAMED_ENUM(AdaptedModule, "a projection with adapters", query, key, value, output, gate, up, down);
 
-// A frozen model whose scores of the same answers a loss of preferences reads (DPO, arXiv 2305.18290;
-// KTO, arXiv 2402.01306). copy: the model as it was, with weights of its own. base: what adapters
-// stand beside, which needs none.
+// A frozen model whose scores of the same answers a loss of preferences reads (DPO, arXiv
+// 2305.18290; KTO, arXiv 2402.01306). copy: the model as it was, with weights of its own. base:
+// what adapters stand beside, which needs none.
 NAMED_ENUM(Reference, "a reference model", none, copy, base);
 
 // How frozen weights beside adapters are kept. nf4: 4 bits and an fp32 scale for each 64 of them;

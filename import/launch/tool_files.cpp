@@ -264,8 +264,7 @@ struct ReferenceForwards {
     bool copied = false;
     std::string at;
 };
-bool take_reference(const ToolKey& key, const NamedValue* v, ReferenceForwards& r,
-                    Translation& t) {
+bool take_reference(const ToolKey& key, const NamedValue* v, ReferenceForwards& r, Translation& t) {
     if (key.key != "reference") return false;
     const std::string word = v ? read_value(key, *v, t) : "";
     if (word == "copy") {
@@ -481,7 +480,8 @@ void take_listed(const Tool& tool, Document& d, Translation& t, long replicas) {
     for (const ToolKey& key : tool.keys) {
         const auto* v = stated(d, key);
         if (take_number(key, v, batch, t) || take_sequences(key, v, batch, t) ||
-            take_reference(key, v, reference, t) || take_adapters(key, v, targets, t) || take_special(key, v, t))
+            take_reference(key, v, reference, t) || take_adapters(key, v, targets, t) ||
+            take_special(key, v, t))
             continue;
         const std::string text = v ? read_value(key, *v, t) : "";
         if (!text.empty())

@@ -182,8 +182,7 @@ Tool with_shared_keys(const Tool& program) {
     if (program.id == "trl" || program.id == "llama-factory") {
         // what the program has other words for
         const auto own = [&](const ToolKey& key) {
-            return key.key == "without" &&
-                   contains(program.keys, key.names, &ToolKey::names);
+            return key.key == "without" && contains(program.keys, key.names, &ToolKey::names);
         };
         for (const ToolKey& key : tool_named("trainer").keys)
             if (!own(key)) all.keys.push_back(key);

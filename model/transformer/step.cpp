@@ -255,14 +255,14 @@ private:
     void write_reference(StageState& state, const std::vector<Unit>& units) {
         TasksByRank gathered;
         if (p_.zero == 3)
-            gathered = state.data.gather(units.front().gathered(), Phase::forward,
-                                         state.before_last);
+            gathered =
+                state.data.gather(units.front().gathered(), Phase::forward, state.before_last);
         for (const std::size_t i : indices_of(units)) {
             follow(state, gathered);
             gathered.clear();
             if (p_.zero == 3 && i + 1 < units.size())
-                gathered = state.data.gather(units[i + 1].gathered(), Phase::forward,
-                                             state.stage.last());
+                gathered =
+                    state.data.gather(units[i + 1].gathered(), Phase::forward, state.stage.last());
             mark(units[i].layer);
             stamp(state, reference_plan(units[i]), Phase::forward);
         }

@@ -78,7 +78,8 @@ void for_weight_tensors(const LayerContext& c, Call&& call) {
     if (!keeps_weights_on_host(e)) {
         call({.of = wide, .each = widens ? own : kept, .by_matrix = true});
         if (cast && !widens) call({.of = wide, .each = stored, .made = in_passes});
-        const bool copy = e.workload.reference == Reference::copy, adapts = e.workload.adapter_rank > 0;
+        const bool copy = e.workload.reference == Reference::copy,
+                   adapts = e.workload.adapter_rank > 0;
         if (adapts) {
             // PEFT casts what is not packed (prepare_model_for_kbit_training)
             const double blocks = packed_bytes(e.workload);

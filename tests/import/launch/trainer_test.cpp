@@ -327,8 +327,8 @@ TEST_CASE("TRL, LLaMA-Factory and axolotl have defaults of their own, on the lin
     CHECK_THAT(lines(ax.problems), !Contains("fsdp_offload_params ("));
 }
 
-// trl 1.16, dpo_trainer.py: _compute_loss, a forward of a copy, or of the model without its adapters,
-// unless precompute_ref_log_probs; kto_trainer.py: the divergence takes one more of both.
+// trl 1.16, dpo_trainer.py: _compute_loss, a forward of a copy, or of the model without its
+// adapters, unless precompute_ref_log_probs; kto_trainer.py: the divergence takes one more of both.
 // LLaMA-Factory 0.9.5, trainer_utils.py: create_ref_model, finetuning_args.py: use_ref_model;
 // axolotl 0.19.0, train.py: setup_reference_model. torchtune 0.6.1: recipes of DPO.
 TEST_CASE("losses of preferences have a reference model") {
@@ -357,75 +357,32 @@ TEST_CASE("losses of preferences have a reference model") {
     const auto file = [&](const std::string& text) {
         return translate(at.folder.write("p.yaml", text), {});
     };
-    const std::string ax = "base_model: meta-llama/Llama-3.1-8B
-sequence_len: 128
-rl: ",
-                      lf =
-                          "model_name_or_path: meta-llama/Meta-Llama-3-8B
-cutoff_len: 128
-stage: ",
+    const std::string ax = "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 128\nrl: ",
+                      lf = "model_name_or_path: meta-llama/Meta-Llama-3-8B\ncutoff_len: 128\n"
+                           "stage: ",
                       tune =
-                          "batch_size: 2
-tokenizer:
-  _component_: x
-  max_seq_len: 128
-"
-                          "loss:
-  _component_: torchtune.rlhf.loss.DPOLoss
-model:
-"
+                          "batch_size: 2\ntokenizer:\n  _component_: x\n  max_seq_len: 128\n"
+                          "loss:\n  _component_: torchtune.rlhf.loss.DPOLoss\nmodel:\n"
                           "  _component_: torchtune.models.llama3_1.";
     for (const auto& [text, expected] : std::vector<std::pair<std::string, std::string>>{
-             {ax + "dpo
-", "copy"},
-             {ax + "ipo
-adapter: lora
-lora_r: 8
-lora_target_linear: true
-", "base"},
-             {ax + "dpo
-adapter: lora
-lora_r: 8
-rl_adapter_ref_model: true
-", "copy"},
-             {ax + "kto
-", "copy x 3"},
-             {ax + "dpo
-precompute_ref_log_probs: true
-", ""},
-             {ax + "simpo
-", ""},
-             {lf + "dpo
-finetuning_type: full
-", "copy"},
-             {lf + "dpo
-finetuning_type: lora
-", "base"},
-             {lf + "dpo
-finetuning_type: lora
-ref_model: m
-", "copy"},
-             {lf + "dpo
-finetuning_type: full
-pref_loss: simpo
-", ""},
-             {lf + "kto
-finetuning_type: full
-", "copy x 3"},
-             {lf + "rm
-finetuning_type: full
-", ""},
-             {tune + "llama3_1_8b
-", "copy"},
-             {tune + "lora_llama3_1_8b
-  lora_attn_modules: [q_proj]
-", "base"}}) {
+             {ax + "dpo\n", "copy"},
+             {ax + "ipo\nadapter: lora\nlora_r: 8\nlora_target_linear: true\n", "base"},
+             {ax + "dpo\nadapter: lora\nlora_r: 8\nrl_adapter_ref_model: true\n", "copy"},
+             {ax + "kto\n", "copy x 3"},
+             {ax + "dpo\nprecompute_ref_log_probs: true\n", ""},
+             {ax + "simpo\n", ""},
+             {lf + "dpo\nfinetuning_type: full\n", "copy"},
+             {lf + "dpo\nfinetuning_type: lora\n", "base"},
+             {lf + "dpo\nfinetuning_type: lora\nref_model: m\n", "copy"},
+             {lf + "dpo\nfinetuning_type: full\npref_loss: simpo\n", ""},
+             {lf + "kto\nfinetuning_type: full\n", "copy x 3"},
+             {lf + "rm\nfinetuning_type: full\n", ""},
+             {tune + "llama3_1_8b\n", "copy"},
+             {tune + "lora_llama3_1_8b\n  lora_attn_modules: [q_proj]\n", "base"}}) {
         CAPTURE(text);
         CHECK(reference(file(text)) == expected);
     }
-    CHECK(value(file(lf + "rm
-finetuning_type: full
-"), "workload.head") == "span");
+    CHECK(value(file(lf + "rm\nfinetuning_type: full\n"), "workload.head") == "span");
 }
 
 // A second model, its generation or a reward is no part of a forecast of supervised training: said,
