@@ -23,6 +23,9 @@ struct AdapterTargets {
     // Ours, of a default or in place of a tool's word: "query value", "linear" (all of them) or
     // "unnamed".
     void add(const std::string& words);
+
+private:
+    void add_pattern(const NamedValue& names, Translation& translation);
 };
 
 // Sets workload.adapter_on or adapter_modules; nothing without adapters. After everything else is

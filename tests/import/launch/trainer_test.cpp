@@ -916,6 +916,20 @@ TEST_CASE("target_modules say which projections have adapters") {
         "lora_target_modules: [q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj]\n";
     CHECK(on(axolotl(seven + "lora_target_linear: false\n")) == "linear");
     CHECK(on(axolotl("lora_target_linear: true\n")) == "linear");
+    // layers of the text alone; peft 0.21.2, tuners_utils.py: re.fullmatch of an expression
+    const std::string every =
+        "lora_target_modules: 'model.language_model.layers.[\\d]+."
+        "(mlp|cross_attn|self_attn).(up|down|gate|q|k|v|o)_proj'\n";
+    CHECK(on(axolotl(every)) == "linear");
+    CHECK(axolotl(every).problems.empty());
+    const auto other = axolotl(
+        "lora_target_modules: 'model.vision.layers.[\\d]+.(k|v)_proj|"
+        ".*\\.layers\\.(3|7)\\.q_proj|.*\\.mlp\\.(up|down)_proj'\n");
+    CHECK(value(other, "workload.adapter_modules") == R"(["up", "down"])");
+    CHECK_THAT(lines(other.problems),
+               Contains("k_proj, v_proj, layers.3.q_proj, ..: adapters there"));
+    CHECK_THAT(lines(axolotl("lora_target_modules: '(?!x).*'\n").problems),
+               Contains("an expression that is not read"));
     CHECK(axolotl("lora_target_linear: true\n").problems.empty());
     CHECK_THAT(lines(axolotl("").problems), Contains("no projection is named"));
 }
