@@ -980,6 +980,27 @@ TEST_CASE("a file of TRL's says whether it trains adapters, in how many bits, an
     CHECK_THAT(lines(told("packing: true\n").open), !Contains("sequences: all of the stated"));
 }
 
+// axolotl 0.19's examples/archived/dbrx: one of both switches, or the Trainer stops.
+TEST_CASE("layers that FSDP wraps for recompute run again, though the program's switch is off") {
+    const TrainerLaunch at;
+    for (const char* off : {"", "gradient_checkpointing: false\n"})
+        for (const auto& [text, expected] : {std::pair("true", "full"), {"false", "none"}}) {
+            CAPTURE(off, text);
+            for (const char* head :
+                 {"base_model: meta-llama/Llama-3.1-8B\nsequence_len: 64\nmicro_batch_size: 1\n",
+                  "model_name_or_path: meta-llama/Llama-3.1-8B\nmax_length: 64\n"
+                  "per_device_train_batch_size: 1\n"})
+                CHECK(value(translate(
+                                at.folder.write("f.yaml", std::string(head) + off +
+                                                              "fsdp: [full_shard, auto_wrap]\n"
+                                                              "fsdp_config:\n"
+                                                              "  fsdp_activation_checkpointing: " +
+                                                              text + "\n"),
+                                {}),
+                            "parallelism.recompute") == expected);
+        }
+}
+
 // PyYAML reads yes, no, on and off as truth values; accelerate's mixed_precision has a word "no".
 TEST_CASE("truth values of YAML 1.1 are those") {
     const TrainerLaunch at;
