@@ -46,8 +46,9 @@ std::span<const AdaptedModule> projections_of(std::string_view product) {
 
 // A product that makes several projections at once has adapters if one of them has. Of all linear
 // layers each has them but the router, and products of a constant.
-bool has_adapters(const Linear& l, const Workload& w) {
-    const auto own = projections_of(l.name);
+bool has_adapters(const Linear& l, const Workload& w, const RankShape& s) {
+    const bool with_gate = l.name == "ffn_up" && w.gated && s.fused_projections;
+    const auto own = projections_of(with_gate ? "shared_up" : l.name);
     const auto listed = [&](AdaptedModule module) { return contains(w.adapter_modules, module); };
     if (!w.adapter_modules.empty()) return std::ranges::any_of(own, listed);
     if (w.adapter_on == Adapted::linear)
@@ -61,7 +62,7 @@ Block adapted(Block block, const Workload& w, const RankShape& s) {
         auto* const l = std::get_if<Linear>(&op);
         if (l == nullptr) continue;
         l->packed = packed_bytes(w);
-        if (s.adapters && has_adapters(*l, w)) l->adapter_rank = w.adapter_rank;
+        if (s.adapters && has_adapters(*l, w, s)) l->adapter_rank = w.adapter_rank;
     }
     return block;
 }
