@@ -980,6 +980,20 @@ TEST_CASE("a file of TRL's says whether it trains adapters, in how many bits, an
     CHECK_THAT(lines(told("packing: true\n").open), !Contains("sequences: all of the stated"));
 }
 
+// axolotl 0.19's examples/distributed-parallel: 2 replicas of 4 shards, each of 2 ranks.
+TEST_CASE("axolotl's replicas of shards are groups") {
+    const TrainerLaunch at;
+    const auto t = translate(
+        at.folder.write("h.yaml",
+                        "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 64\nfsdp_version: 2\n"
+                        "micro_batch_size: 1\ndp_shard_size: 4\ndp_replicate_size: 2\n"
+                        "tensor_parallel_size: 2\n"),
+        {});
+    check_values(t,
+                 {{"parallelism.shard", "4"}, {"parallelism.zero", "3"}, {"parallelism.tp", "2"}});
+    CHECK(t.problems.empty());
+}
+
 // axolotl 0.19's examples/archived/dbrx: one of both switches, or the Trainer stops.
 TEST_CASE("layers that FSDP wraps for recompute run again, though the program's switch is off") {
     const TrainerLaunch at;
