@@ -161,8 +161,8 @@ inline const std::vector<std::string> uncovered_split_keys{"unfused=true",
                                                            "gradient_tensors=2",
                                                            "blocking_p2p=true",
                                                            "cut=modules"};
-inline const std::vector<std::string> uncovered_workload_keys{
-    "adapter_rank=8", "reference=copy", "mamba.heads=8", "mamba.attention=0.25"};
+inline const std::vector<std::string> uncovered_workload_keys{"adapter_rank=8", "mamba.heads=8",
+                                                              "mamba.attention=0.25"};
 // legal only after other keys are set
 inline const std::vector<std::string> late_keys{"autocast=true", "dtype=fp8", "row_scales=true"};
 inline const std::vector<std::string> routing_keys{"kind=zipf|power-law|random-gate", "skew=0.5|2",
