@@ -383,6 +383,9 @@ TEST_CASE("losses of preferences have a reference model") {
         CHECK(reference(file(text)) == expected);
     }
     CHECK(value(file(lf + "rm\nfinetuning_type: full\n"), "workload.head") == "span");
+    check_values(file("base_model: meta-llama/Llama-3.1-8B\nsequence_len: 128\n"
+                      "micro_batch_size: 3\nreward_model: true\n"),
+                 {{"workload.head", "span"}, {"parallelism.micro_batch", "6"}});
 }
 
 // A second model, its generation or a reward is no part of a forecast of supervised training: said,
