@@ -272,7 +272,14 @@ Experiment experiment_of_script(const Experiment& asked, const Translation& scri
     std::erase_if(back.overlay.stated, of_split);
     std::erase_if(back.overlay.under, [&](const Override& one) { return of_split(one.key); });
     if (!script.framework.empty()) set_key(back, {"framework.preset", script.framework});
-    for (const Setting& setting : script.settings) set_key(back, {setting.key, setting.value});
+    // a preset lies below every key that is stated
+    const auto set_those = [&](bool presets) {
+        for (const Setting& setting : script.settings)
+            if (setting.key.ends_with(".preset") == presets)
+                set_key(back, {setting.key, setting.value});
+    };
+    set_those(true);
+    set_those(false);
     if (!script.find("parallelism.dp")) back.parallelism.dp = asked.parallelism.dp;
     apply_framework(back);
     return back;

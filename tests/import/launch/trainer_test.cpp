@@ -556,9 +556,10 @@ TEST_CASE("adapters are those of the tool's switch") {
         CHECK_THAT(lines(all.ignored), Contains("lora_r") && Contains("adapter asks for no"));
     }
     check_values(axolotl("adapter: lora\nlora_target_modules: [q_proj, up_proj, down_proj]\n"),
-                 {{"workload.adapter_rank", "32"}, {"workload.adapter_on", "linear"}});
+                 {{"workload.adapter_rank", "32"},
+                  {"workload.adapter_modules", R"(["query", "up", "down"])"}});
     check_values(axolotl("adapter: qlora\nload_in_4bit: true\nlora_target_modules: [q_proj]\n"),
-                 {{"workload.adapter_rank", "32"}, {"workload.adapter_on", "attention"}});
+                 {{"workload.adapter_rank", "32"}, {"workload.adapter_modules", R"(["query"])"}});
     const std::string trl = "trl sft --num_processes 8 --lora_r 32" + model_flag;
     CHECK(value(at.read(trl), "workload.adapter_rank").empty());
     CHECK(value(at.read(trl + " --use_peft"), "workload.adapter_rank") == "32");
@@ -660,7 +661,8 @@ TEST_CASE("LLaMA-Factory's adapters are at all linear layers unless told") {
                      "workload.adapter_on");
     };
     CHECK(on("finetuning_type: lora\n") == "linear");
-    CHECK(on("lora_target: q_proj,v_proj\n") == "attention");
+    CHECK(on("lora_target: q_proj,k_proj,v_proj,o_proj\n") == "attention");
+    CHECK(on("lora_target: q_proj,v_proj\n").empty());
     CHECK(on("finetuning_type: full\n").empty());
 }
 
