@@ -276,9 +276,9 @@ TEST_CASE("frozen layers keep no inputs but what their adapters read") {
     CHECK(memory().feed_forward.kept - by_steps == 48 * 2.0 * Bytes(64 + 128 + 3 * 4));
 }
 
-// As above with separate projections: queries and values read one norm's result, and have 4 elements
-// behind each A; keys and the result of attention have none, so what attention gives is kept once, by
-// its own backward.
+// As above with separate projections: queries and values read one norm's result, and have 4
+// elements behind each A; keys and the result of attention have none, so what attention gives is
+// kept once, by its own backward.
 TEST_CASE("adapters beside queries and values keep two inner tensors") {
     Experiment e = small_model();
     e.workload.adapter_rank = 4;
