@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "model/base/dtype.h"
 #include "model/input/keyed.h"
@@ -34,6 +35,16 @@ NAMED_ENUM(Head, "a head", tokens, span);
 // of a layer have none, because their stacked matrices are no linear layers to PEFT, unlike shared
 // experts.
 NAMED_ENUM(Adapted, "a place of adapters", attention, linear);
+
+// Projections of a block that can have adapters one by one, as PEFT's target_modules names them
+// (tuners/tuners_utils.py, check_target_module_exists: a module whose name ends in one of them).
+// gate, up and down: also of shared experts.
+NAMED_ENUM(AdaptedModule, "a projection with adapters", query, key, value, output, gate, up, down);
+
+// A frozen model whose scores of the same answers a loss of preferences reads (DPO, arXiv
+// 2305.18290; KTO, arXiv 2402.01306). copy: the model as it was, with weights of its own. base:
+// what adapters stand beside, which needs none.
+NAMED_ENUM(Reference, "a reference model", none, copy, base);
 
 // How frozen weights beside adapters are kept. nf4: 4 bits and an fp32 scale for each 64 of them;
 // nf4_double: these scales in 8 bits with an fp32 one for each 256 (bitsandbytes 0.50.2,
@@ -203,9 +214,19 @@ struct Workload {
     KEY(Adapted, adapter_on, Adapted::attention,
         "LoRA: where such matrices are: at attention's projections, or at all linear layers but "
         "routers and experts");
+    KEY(std::vector<AdaptedModule>, adapter_modules, {},
+        "LoRA: the projections that have such matrices, not those of latent attention; empty = as "
+        "adapter_on says");
     KEY(FrozenWeights, frozen, FrozenWeights::stored,
         "LoRA: how the linear layers of blocks keep their frozen weights: as other weights, or in "
         "4 or 8 bits, which every product first makes 16-bit weights of");
+    KEY(Reference, reference, Reference::none,
+        "frozen model whose forward each micro-batch also takes, as DPO's: a copy of this one, or "
+        "the base that adapters stand beside");
+    KEY(int, reference_forwards, 1,
+        "forwards of the reference for each micro-batch: 1 of DPO; 3 of KTO, one of which is the "
+        "model's own without gradients",
+        1, 16);
     KEY(Mla, mla, {}, "");
     KEY(Mamba, mamba, {}, "");
     KEY(Delta, delta, {}, "");

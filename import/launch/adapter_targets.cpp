@@ -5,12 +5,14 @@
 #include <fmt/format.h>
 
 #include "import/launch/json_text.h"
+#include "import/launch/module_pattern.h"
 #include "import/launch/tool_files.h"
 #include "measured/read.h"
 #include "model/base/joined.h"
 #include "model/base/lines.h"
 #include "model/base/lists.h"
 #include "model/base/plain_text.h"
+#include "model/base/text_search.h"
 #include "model/base/whole_files.h"
 #include "model/experiment.h"
 
@@ -35,14 +37,6 @@ const std::string* ours_of(std::string name) {
     }
 }
 
-// The words of a regular expression stand for themselves.
-std::vector<std::string> names_in(const std::string& item) {
-    constexpr std::string_view signs = "()|\\*^$?+:!";
-    return item.find_first_of(signs) == std::string::npos
-               ? std::vector{item}
-               : words_of(item, std::string(signs) + ".");
-}
-
 // A file's type, else the preset's name; "" if no model is named.
 std::string name_of_model(const Translation& t) {
     const auto* stated = t.find("workload.preset");
@@ -52,6 +46,9 @@ std::string name_of_model(const Translation& t) {
                                    stated->value);
     return d.text("model_type");
 }
+
+constexpr std::string_view not_modelled =
+    "adapters there, or of some layers alone, are not modelled: the forecast is without them";
 
 bool has_expert_layers(const Translation& t) {
     const auto* stated = t.find("workload.preset");
@@ -97,21 +94,42 @@ void AdapterTargets::add(const std::string& words) {
 
 void AdapterTargets::add_named(const NamedValue& names, Translation& t) {
     at = names.at;
+    if (is_module_pattern(names.value)) return add_pattern(names, t);
     for (const std::string& item : words_of(names.value, " ,[]'\"")) {
         if (const std::string word = lower_case(item); word == "all-linear" || word == "all") {
             all = true;
             continue;
         }
-        for (const std::string& name : names_in(item)) {
-            const std::string* ours = ours_of(name);
-            if (ours)
-                add(*ours);
-            else if (!name.empty())
-                t.problem(names, fmt::format("{}: adapters there, or of some layers alone, are not "
-                                             "modelled: the forecast is without them",
-                                             name));
-        }
+        if (const std::string* ours = ours_of(item))
+            add(*ours);
+        else
+            t.problem(names, fmt::format("{}: {}", item, not_modelled));
     }
+}
+
+// PEFT compares an expression with whole names (tuners_utils.py: re.fullmatch); what stands before
+// the last free part is the way to every layer, unless it is that of pictures or sounds.
+void AdapterTargets::add_pattern(const NamedValue& names, Translation& t) {
+    const auto spelled = module_names(names.value);
+    if (!spelled)
+        return t.problem(names,
+                         "an expression that is not read: the forecast has no adapters by it");
+    std::vector<std::string> unknown;
+    for (const std::string& name : *spelled) {
+        const auto free = name.rfind(any_word);
+        std::string end = free == std::string::npos ? name : name.substr(free + 1);
+        end.erase(0, std::min(end.find_first_not_of('.'), end.size()));
+        const bool of_text = !has(name, "vis") && !has(name, "audio");
+        if (const std::string* ours = of_text ? ours_of(end) : nullptr)
+            add(*ours);
+        else
+            add_once(unknown, end.empty() ? name : end);
+    }
+    if (unknown.empty()) return;
+    const bool more = unknown.size() > 3;
+    if (more) unknown.resize(3);
+    t.problem(names,
+              fmt::format("{}{}: {}", joined(unknown, ", "), more ? ", .." : "", not_modelled));
 }
 
 void conclude(AdapterTargets targets, Translation& t) {
@@ -137,18 +155,14 @@ void conclude(AdapterTargets targets, Translation& t) {
             "adapters beside the stacked matrices of experts, which PEFT makes since 0.19 in the "
             "types that it converts (utils/transformers_weight_conversion.py), are not modelled: "
             "the forecast has none there");
-    const std::vector<std::string> of_attention{"query", "key", "value", "output"};
-    const auto has_all = [&](const std::vector<std::string>& modules) {
-        return std::ranges::all_of(
-            modules, [&](const std::string& one) { return contains(targets.modules, one); });
-    };
-    const bool linear = targets.all || of_blocks;
-    if (!targets.all && !targets.modules.empty() &&
-        !(has_all(of_attention) && (!of_blocks || has_all({"up", "down"}))))
-        add_line(t.problems, "adapters{} stand beside {} alone; the forecast has them beside {}",
-                 targets.at.empty() ? "" : " (" + targets.at + ")", joined(targets.modules, ", "),
-                 linear ? "all linear layers" : "attention's four projections");
-    set("workload.adapter_on", linear ? "linear" : "attention");
+    std::vector<std::string> listed;  // in the order of the key's values
+    for (const std::string_view name : name_list<AdaptedModule>)
+        if (contains(targets.modules, name)) listed.emplace_back(name);
+    if (targets.all || listed.size() == std::size(name_list<AdaptedModule>))
+        return set("workload.adapter_on", "linear");
+    if (listed.empty() || listed == std::vector<std::string>{"query", "key", "value", "output"})
+        return set("workload.adapter_on", "attention");
+    set("workload.adapter_modules", fmt::format("[\"{}\"]", joined(listed, "\", \"")));
 }
 
 }  // namespace stepcast

@@ -11,7 +11,7 @@
 namespace stepcast {
 
 struct AdapterTargets {
-    // query, key, value, output, gate, up, down
+    // values of workload.adapter_modules
     std::vector<std::string> modules = {};
     bool all = false;      // all linear layers
     bool of_peft = false;  // those that PEFT takes where none is named
@@ -23,10 +23,13 @@ struct AdapterTargets {
     // Ours, of a default or in place of a tool's word: "query value", "linear" (all of them) or
     // "unnamed".
     void add(const std::string& words);
+
+private:
+    void add_pattern(const NamedValue& names, Translation& translation);
 };
 
-// Sets workload.adapter_on to what comes nearest, and names what differs; nothing without adapters.
-// After everything else is read, the model too.
+// Sets workload.adapter_on or adapter_modules; nothing without adapters. After everything else is
+// read, the model too.
 void conclude(AdapterTargets targets, Translation& translation);
 
 }  // namespace stepcast

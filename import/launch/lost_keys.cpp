@@ -73,8 +73,10 @@ const Feature features[] = {
     {{"parallelism.layout"},
      [](const Experiment& e) { return e.parallelism.pp * chunks_per_stage(e.parallelism) > 1; }},
     {{"workload.activation"}, [](const Experiment& e) { return !e.workload.gated; }},
-    {{"workload.adapter_on", "workload.frozen"},
+    {{"workload.adapter_on", "workload.adapter_modules", "workload.frozen"},
      [](const Experiment& e) { return e.workload.adapter_rank > 0; }},
+    {{"workload.reference_forwards"},
+     [](const Experiment& e) { return e.workload.reference != Reference::none; }},
     {{"runtime.host_lead"}, [](const Experiment& e) { return e.parallelism.tp > 1; }},
     {{"runtime.optimizer.flat_gathers"},
      [](const Experiment& e) { return e.parallelism.zero == 1; }},
@@ -141,6 +143,7 @@ const LossReason loss_reasons[] = {
     {{},
      {"workload.adapter_", "workload.frozen", "runtime.kernels", "runtime.composed"},
      "in the model's code"},
+    {{}, {"workload.reference"}, "its training has another loss, which reads no reference"},
     {{}, {"routing."}, "where tokens go follows from router and data"},
     {{}, {"workload.head_share", "workload.head"}, "in the model's code and its data"},
     {{EmitFormat::megatron, EmitFormat::megatron_bridge, EmitFormat::nemo},
@@ -166,7 +169,7 @@ bool leaves_model_to_code(EmitFormat format) {
 bool shapes_model(std::string_view key) {
     const bool how =
         begins_with_any(key, {"workload.dtype", "workload.optimizer", "workload.fp32_loss",
-                              "workload.head_share", "workload.adapter_"});
+                              "workload.head_share", "workload.adapter_", "workload.reference"});
     return key == "runtime.attention" || (key.starts_with("workload.") && !how);
 }
 
@@ -269,7 +272,14 @@ Experiment experiment_of_script(const Experiment& asked, const Translation& scri
     std::erase_if(back.overlay.stated, of_split);
     std::erase_if(back.overlay.under, [&](const Override& one) { return of_split(one.key); });
     if (!script.framework.empty()) set_key(back, {"framework.preset", script.framework});
-    for (const Setting& setting : script.settings) set_key(back, {setting.key, setting.value});
+    // a preset lies below every key that is stated
+    const auto set_those = [&](bool presets) {
+        for (const Setting& setting : script.settings)
+            if (setting.key.ends_with(".preset") == presets)
+                set_key(back, {setting.key, setting.value});
+    };
+    set_those(true);
+    set_those(false);
     if (!script.find("parallelism.dp")) back.parallelism.dp = asked.parallelism.dp;
     apply_framework(back);
     return back;

@@ -257,6 +257,31 @@ bool take_sequences(const ToolKey& key, const NamedValue* v, Batch& b, Translati
     return true;
 }
 
+// Forwards of the model that a loss of preferences compares with: a copy ("copy"), or what adapters
+// stand beside.
+struct ReferenceForwards {
+    long number = 0;
+    bool copied = false;
+    std::string at;
+};
+bool take_reference(const ToolKey& key, const NamedValue* v, ReferenceForwards& r, Translation& t) {
+    if (key.key != "reference") return false;
+    const std::string word = v ? read_value(key, *v, t) : "";
+    if (word == "copy") {
+        r.copied = true;
+    } else if (!word.empty()) {
+        r.number = std::stol(word);
+        r.at = v->at;
+    }
+    return true;
+}
+void conclude(const ReferenceForwards& r, Translation& t) {
+    if (r.number == 0) return;
+    const bool beside = t.count("workload.adapter_rank", 0) > 0 && !r.copied;
+    t.set("workload.reference", beside ? "base" : "copy", r.at);
+    if (r.number > 1) t.set("workload.reference_forwards", r.number, r.at);
+}
+
 bool take_adapters(const ToolKey& key, const NamedValue* v, AdapterTargets& targets,
                    Translation& t) {
     if (key.key != "adapters") return false;
@@ -451,10 +476,12 @@ bool take_special(const ToolKey& key, const NamedValue* v, Translation& t) {
 void take_listed(const Tool& tool, Document& d, Translation& t, long replicas) {
     Batch batch;
     AdapterTargets targets;
+    ReferenceForwards reference;
     for (const ToolKey& key : tool.keys) {
         const auto* v = stated(d, key);
         if (take_number(key, v, batch, t) || take_sequences(key, v, batch, t) ||
-            take_adapters(key, v, targets, t) || take_special(key, v, t))
+            take_reference(key, v, reference, t) || take_adapters(key, v, targets, t) ||
+            take_special(key, v, t))
             continue;
         const std::string text = v ? read_value(key, *v, t) : "";
         if (!text.empty())
@@ -463,6 +490,7 @@ void take_listed(const Tool& tool, Document& d, Translation& t, long replicas) {
             t.take_default(key.key, key.otherwise);
     }
     conclude(std::move(targets), t);
+    conclude(reference, t);
     const auto zero = first_with(t.settings, "parallelism.zero", &Setting::key);
     const bool hybrid = zero && zero->value == "hybrid";
     if (hybrid) zero->value = "3";

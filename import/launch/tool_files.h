@@ -14,7 +14,8 @@ namespace stepcast {
 using WordPairs = std::vector<std::pair<std::string, std::string>>;  // theirs, ours
 
 // One of `names` states `key`: a key of an experiment, or micro, accumulation, global, gpus, nodes,
-// gpus_per_node, sequences (of an example that a batch counts), model or ratio (of the inner width
+// gpus_per_node, sequences (of an example that a batch counts), reference (forwards of one, or
+// "copy": with weights of its own), model or ratio (of the inner width
 // to the model's), without (what the forecast lacks), open (a doubt: its words' or the default),
 // framework (in place of the tool's), or what trainer.cpp decides by.
 struct ToolKey {

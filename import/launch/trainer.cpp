@@ -180,7 +180,12 @@ Tool with_shared_keys(const Tool& program) {
     append(all.keys, program.keys);
     append(all.quiet, tool_named("accelerate").quiet);
     if (program.id == "trl" || program.id == "llama-factory") {
-        append(all.keys, tool_named("trainer").keys);
+        // what the program has other words for
+        const auto own = [&](const ToolKey& key) {
+            return key.key == "without" && contains(program.keys, key.names, &ToolKey::names);
+        };
+        for (const ToolKey& key : tool_named("trainer").keys)
+            if (!own(key)) all.keys.push_back(key);
         append(all.quiet, tool_named("trainer").quiet);
     }
     return all;
@@ -416,10 +421,11 @@ void decide(const Decisions& what, const std::vector<Document>& files, const std
     decide_fsdp(what, t.count("cluster.gpus_per_node", 0), d, t);
 }
 
-// Replicas of shards (parallelism_config.py): dp_replicate_size groups of dp_shard_size.
+// Replicas of shards (accelerate's parallelism_config.py; axolotl's schemas/config.py):
+// dp_replicate_size groups of dp_shard_size.
 void take_groups(Document& d, Translation& t) {
-    const auto* copies = d.find("parallelism_config_dp_replicate_size");
-    const auto* shards = d.find("parallelism_config_dp_shard_size");
+    const auto* copies = d.find_any({"parallelism_config_dp_replicate_size", "dp_replicate_size"});
+    const auto* shards = d.find_any({"parallelism_config_dp_shard_size", "dp_shard_size"});
     if (copies && shards && count_in(*copies) > 1 && count_in(*shards) > 1)
         t.set("parallelism.shard", count_in(*shards) * t.count("parallelism.cp", 1), shards->at);
     if (const auto* heads = d.find("parallelism_config_sp_size"); heads && integer_in(*heads) > 1)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "model/base/lists.h"
@@ -22,16 +23,46 @@ double packed_bytes(const Workload& w) {
 
 namespace {
 
-// With adapters on all linear layers each has them but the router, and products of a constant.
-// Packed are the weights of all of them.
-Block adapted(Block block, const Workload& w) {
+// The projections that a product is, or is made of where one product serves several.
+std::span<const AdaptedModule> projections_of(std::string_view product) {
+    using enum AdaptedModule;
+    struct Named {
+        std::string_view name;
+        std::vector<AdaptedModule> are;
+    };
+    static const std::vector<Named> all{{"qkv", {query, key, value}},
+                                        {"query", {query}},
+                                        {"key", {key}},
+                                        {"value", {value}},
+                                        {"attention_output", {output}},
+                                        {"ffn_gate", {gate}},
+                                        {"ffn_up", {up}},
+                                        {"ffn_down", {down}},
+                                        {"shared_up", {gate, up}},
+                                        {"shared_down", {down}}};
+    const auto found = std::ranges::find(all, product, &Named::name);
+    return found == all.end() ? std::span<const AdaptedModule>() : found->are;
+}
+
+// A product that makes several projections at once has adapters if one of them has. Of all linear
+// layers each has them but the router, and products of a constant.
+bool has_adapters(const Linear& l, const Workload& w, const RankShape& s) {
+    const bool with_gate = l.name == "ffn_up" && w.gated && s.fused_projections;
+    const auto own = projections_of(with_gate ? "shared_up" : l.name);
+    const auto listed = [&](AdaptedModule module) { return contains(w.adapter_modules, module); };
+    if (!w.adapter_modules.empty()) return std::ranges::any_of(own, listed);
+    if (w.adapter_on == Adapted::linear)
+        return l.name != "router" && !l.constant_input && !l.detached;
+    return !own.empty() && own.front() <= AdaptedModule::output;
+}
+
+// Packed are the weights of all linear layers, with adapters or without.
+Block adapted(Block block, const Workload& w, const RankShape& s) {
     for (Operator& op : block) {
         auto* const l = std::get_if<Linear>(&op);
         if (l == nullptr) continue;
         l->packed = packed_bytes(w);
-        if (w.adapter_on == Adapted::linear && l->name != "router" && !l->constant_input &&
-            !l->detached)
-            l->adapter_rank = w.adapter_rank;
+        if (s.adapters && has_adapters(*l, w, s)) l->adapter_rank = w.adapter_rank;
     }
     return block;
 }
@@ -75,7 +106,6 @@ void add_projections(Block& b, const Workload& w, const RankShape& s) {
         Linear l = from_hidden(name, w, s, out, split);
         l.bias = w.qkv_bias;
         l.after_norm = name != "query";
-        l.adapter_rank = w.adapter_rank;
         return l;
     };
     if (s.fused_projections) return b.push_back(linear("qkv", queries + keys * 2, Split::column));
@@ -156,7 +186,6 @@ void add_indexer(Block& b, const Workload& w, const RankShape& s) {
 Linear attention_output(const Workload& w, const RankShape& s) {
     Linear l = to_hidden("attention_output", w, s, heads_of(w, s) * s.value_dim);
     l.bias = w.linear_bias && w.positions != Positions::relative;
-    l.adapter_rank = w.adapter_rank;
     return l;
 }
 
@@ -206,7 +235,7 @@ FlashGeneration flash_generation(AttentionKind kind) {
 }
 
 Block attention_block(const Workload& w, const RankShape& s) {
-    if (w.positions == Positions::relative) return adapted(relative_attention(w, s), w);
+    if (w.positions == Positions::relative) return adapted(relative_attention(w, s), w, s);
     const bool latent = is_latent(w);
     Block b;
     add_norm(b, w, s, "attention_norm", s.matrix);
@@ -230,7 +259,7 @@ Block attention_block(const Workload& w, const RankShape& s) {
                                 .into_product = true});
     b.push_back(attention_output(w, s));
     add_residual(b, w, s);
-    return adapted(std::move(b), w);
+    return adapted(std::move(b), w, s);
 }
 
 // In order: one projection to gate and input (heads x width each), B and C (groups x state each)
@@ -254,7 +283,7 @@ Block mamba_block(const Workload& w, const RankShape& s) {
         Elementwise{.name = "gated_norm", .read = 2 * inner, .written = inner, .kept = 2 * inner});
     b.push_back(to_hidden("mamba_out", w, s, scan.inner()));
     b.push_back(Residual{w.linear_bias});
-    return adapted(std::move(b), w);
+    return adapted(std::move(b), w, s);
 }
 
 // In order: a projection to queries, keys, values and gate, and to step size and decay of each
@@ -303,7 +332,7 @@ Block delta_block(const Workload& w, const RankShape& s) {
                             .weights = number(d.value_dim)});
     b.push_back(to_hidden("delta_out", w, s, rule.inner()));
     add_residual(b, w, s);
-    return adapted(std::move(b), w);
+    return adapted(std::move(b), w, s);
 }
 
 std::vector<SharedBlock> mixing_blocks(const Workload& w, const RankShape& s, bool attends) {
@@ -361,7 +390,7 @@ Block feed_forward_block(const Workload& w, const RankShape& s) {
     }
     b.push_back(to_hidden("ffn_down", w, s, ffn));
     add_residual(b, w, s);
-    return adapted(std::move(b), w);
+    return adapted(std::move(b), w, s);
 }
 
 // Shared experts form a dense block that every token passes through.
@@ -395,7 +424,7 @@ Block expert_block(const Workload& w, const RankShape& s) {
         b.push_back(AddShared{});
     }
     add_residual(b, w, s);
-    return adapted(std::move(b), w);
+    return adapted(std::move(b), w, s);
 }
 
 std::vector<SharedBlock> layer_blocks(const Workload& w, const RankShape& s, int layer) {

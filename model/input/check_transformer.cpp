@@ -178,6 +178,20 @@ void check_prediction(const Experiment& e) {
             w.mtp_layers);
 }
 
+void check_reference(const Experiment& e) {
+    const Workload& w = e.workload;
+    if (w.reference == Reference::none) return;
+    if (e.parallelism.moe_system != MoeSystem::alltoall || runs_script(e) || w.mtp_layers > 0)
+        refuse(
+            "workload.reference: {}, whose forward is modelled with all-to-alls, without "
+            "multi-token prediction and without kernels of a script; expected none",
+            to_string(w.reference));
+    if (w.reference == Reference::base && w.adapter_rank == 0)
+        refuse(
+            "workload.reference: base is what adapters stand beside, but workload.adapter_rank is "
+            "0; expected copy, or a rank");
+}
+
 void check_positions(const Experiment& e) {
     const Workload& w = e.workload;
     const bool relative = w.positions == Positions::relative;
@@ -258,6 +272,7 @@ void check_transformer(const Experiment& e) {
     check_moe_system(w, p);
     check_window(w);
     check_prediction(e);
+    check_reference(e);
     check_positions(e);
     check_extras(e);
     check_operations(e);

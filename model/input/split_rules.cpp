@@ -339,6 +339,15 @@ constexpr SplitRule split_rules[] = {
         }),
     framework(SplitKey::pp, "pipeline",
               [](const AskedSplit& s) { return !s.can.pipeline && s.p.pp > 1; }),
+    hard(
+        SplitKey::pp, "pp above 1 with a reference model",
+        [](const AskedSplit& s) { return s.w.reference != Reference::none && s.p.pp > 1; },
+        [](const AskedSplit& s) {
+            return fmt::format(
+                "parallelism.pp: {}, but workload.reference = {} is modelled on one stage; "
+                "expected 1",
+                s.p.pp, to_string(s.w.reference));
+        }),
     of_ranks(SplitKey::pp, [](const AskedSplit& s) { return !replicas_on(s.p, s.ranks); }),
     of_ranks(SplitKey::dp, [](const AskedSplit& s) { return ranks_of_all(s.p) != s.ranks; }),
     of_any(

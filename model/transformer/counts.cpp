@@ -118,6 +118,14 @@ Flops frozen_flops(const Workload& w, double sequences) {
     return token * (sequences * w.seq);
 }
 
+// Of a micro-batch's reference, whose forward has no adapters.
+Flops reference_flops(const Workload& w, double sequences) {
+    if (w.reference == Reference::none) return {};
+    Workload bare = w;
+    bare.adapter_rank = 0;
+    return w.reference_forwards * forward_flops(bare, sequences);
+}
+
 }  // namespace
 
 int head_dim(const Workload& w) {
@@ -228,7 +236,7 @@ Flops forward_flops(const Workload& w, double sequences) {
 
 Flops model_flops(const Workload& w, double sequences) {
     return 3 * forward_flops(w, sequences) - frozen_flops(w, sequences) -
-           forward_only_flops(w, sequences);
+           forward_only_flops(w, sequences) + reference_flops(w, sequences);
 }
 
 Flops masked_flops(const Workload& w, double sequences) {

@@ -75,7 +75,8 @@ ParameterCount count_parameters(const Workload& workload);
 // activations are not counted. This is the count of Megatron-LM (arXiv 2104.04473, appendix) and of
 // PaLM's MFU (arXiv 2204.02311, appendix B). Training takes three times as much, for a GPT 72 B s l
 // h^2 (1 + s / 6h + V / 12 l h). With adapters (LoRA) the frozen matrices take only twice as much,
-// because they need no weight gradient; scores and adapters, also counted, take three times.
+// because they need no weight gradient; scores and adapters, also counted, take three times. The
+// forwards of a reference model are work of the step, too.
 // A gated delta net reads a head's state with the key and with the query, and adds to it: 6 x
 // key_dim x value_dim. Sparse attention: scores over the selected keys; the indexer scores all
 // positions, of which its backward meets only the selected, and it sends no gradient to its inputs.

@@ -27,6 +27,7 @@ struct RankShape {
     // query, key and value are one product, gate and up another; else activation and gate may be
     // one
     bool fused_projections = true, fused_gate = false;
+    bool adapters = true;        // those of the model; false: of its forward without them
     Dtype matrix = Dtype::bf16;  // type of matrix products
     // type of activations in memory and of attention: bf16 if matrices are fp8
     Dtype storage = Dtype::bf16;

@@ -24,6 +24,7 @@ public:
           graph_(p_.pp * count_of(p_, written), e.cluster.launch_blocking),
           context_{e, rank_shape(e), rank_groups(e), routing},
           plans_(layer_plans(graph_, context_)),
+          reference_(reference_plans(graph_, context_)),
           flow_(e.workload, p_),
           stages_(make_stages(graph_, context_, plans_, flow_, written)),
           hops_(graph_, context_, stages_, flow_) {
@@ -89,6 +90,8 @@ private:
         const bool arrived = !flow_.source(slot, at) || hops_.take_arrived(state, at);
         if (arrived) {
             write_units(state, slot);
+            for (int i = 0; slot.pass == Pass::forward && i < forwards_of_reference(); ++i)
+                write_reference(state, state.chunks[as_index(slot.chunk)]);
             if (const auto target = flow_.target(slot, at)) hops_.send(state, at, *target);
         }
         graph_.set_label({});
@@ -232,6 +235,40 @@ private:
         if (makes_gradients && e_.runtime.loss.read)
             hold(state, "loss_read", HostWork{HostWork::Kind::read, 1}, true, Phase::backward);
     }
+
+    [[nodiscard]] int forwards_of_reference() const {
+        return e_.workload.reference == Reference::none ? 0 : e_.workload.reference_forwards;
+    }
+    static LayerPlans reference_plans(TaskGraph& graph, const LayerContext& context) {
+        if (context.experiment.workload.reference == Reference::none) return {};
+        LayerContext bare = context;
+        bare.shape.adapters = false;
+        return layer_plans(graph, bare);
+    }
+    [[nodiscard]] const Plan& reference_plan(const Unit& unit) const {
+        if (unit.layer >= 0) return reference_.of_layer(e_.workload, unit.layer).forward;
+        return unit.plans == &plans_.embedding ? reference_.embedding.forward
+                                               : reference_.head.forward;
+    }
+    // A forward that nothing is kept of, behind the one that is trained, as trl 1.16 has it
+    // (trainer/dpo_trainer.py: _compute_loss). Zero 3 shares a copy out like the model.
+    void write_reference(StageState& state, const std::vector<Unit>& units) {
+        TasksByRank gathered;
+        if (p_.zero == 3)
+            gathered =
+                state.data.gather(units.front().gathered(), Phase::forward, state.before_last);
+        for (const std::size_t i : indices_of(units)) {
+            follow(state, gathered);
+            gathered.clear();
+            if (p_.zero == 3 && i + 1 < units.size())
+                gathered =
+                    state.data.gather(units[i + 1].gathered(), Phase::forward, state.stage.last());
+            mark(units[i].layer);
+            stamp(state, reference_plan(units[i]), Phase::forward);
+        }
+        mark(-1);
+    }
+
     void hold(StageState& state, std::string_view name, const HostWork& work, bool waits,
               Phase phase) {
         Planner planner(graph_);
@@ -334,7 +371,7 @@ private:
     const Parallelism& p_;
     TaskGraph graph_;
     LayerContext context_;
-    LayerPlans plans_;
+    LayerPlans plans_, reference_;
     DataFlow flow_;
     Stages stages_;
     Hops hops_;

@@ -22,10 +22,11 @@ bool StepBounds::cover(const Experiment& e) {
     const Parallelism& p = e.parallelism;
     const StageMessages& m = e.runtime.pipeline;
     return e.workload.kind == Workload::Kind::transformer && e.workload.adapter_rank == 0 &&
-           e.workload.mamba.heads == 0 && e.workload.delta.value_heads == 0 &&
-           p.cut == StageCut::layers && !m.blocking && !m.resend_first_stage &&
-           m.messages_per_tuple == 0 && m.gradient_tensors == 0 && !is_written_out(e) &&
-           p.moe_system == MoeSystem::alltoall && e.cluster.gpu.rank_rates.empty();
+           e.workload.reference == Reference::none && e.workload.mamba.heads == 0 &&
+           e.workload.delta.value_heads == 0 && p.cut == StageCut::layers && !m.blocking &&
+           !m.resend_first_stage && m.messages_per_tuple == 0 && m.gradient_tensors == 0 &&
+           !is_written_out(e) && p.moe_system == MoeSystem::alltoall &&
+           e.cluster.gpu.rank_rates.empty();
 }
 
 const FeatureTimes& FoundPipelines::reference() {

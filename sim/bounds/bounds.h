@@ -73,9 +73,9 @@ private:
 class StepBounds {
 public:
     // Whether the closed forms model everything in the step. They do not cover: other workloads
-    // than transformers, adapters, Mamba layers, stages cut between modules, blocking sends and
-    // resent tensors, operations counted one by one (runtime.kernels), MoE systems
-    // other than alltoall, and ranks of different rates.
+    // than transformers, adapters, reference models, Mamba layers, stages cut between modules,
+    // blocking sends and resent tensors, operations counted one by one (runtime.kernels), MoE
+    // systems other than alltoall, and ranks of different rates.
     [[nodiscard]] static bool cover(const Experiment& experiment);
 
     // Throws std::logic_error for a workload that is no transformer.

@@ -16,7 +16,8 @@ RankWeights elements_of(const LayerContext& c, WeightTensors::Of of, const HeldW
         return RankWeights{packs ? held.frozen_layers.dense : 0, 0};
     };
     switch (of) {
-        case WeightTensors::Of::trained: return held.all;
+        case WeightTensors::Of::trained:
+        case WeightTensors::Of::reference: return held.all;
         case WeightTensors::Of::wide:
             return keeps_narrow_alone(c) ? held.all - held.layers : held.all;
         case WeightTensors::Of::frozen: return held.frozen - linear();

@@ -34,8 +34,8 @@ inline HeldWeights held_by(const UnitWeights& unit, bool is_layer) {
 }
 
 struct WeightTensors {
-    // wide: trained ones that are there in more than a narrow type
-    enum class Of : std::uint8_t { trained, wide, frozen, packed, narrow };
+    // wide: trained ones that are there in more than a narrow type; reference: all of a copy
+    enum class Of : std::uint8_t { trained, wide, frozen, packed, narrow, reference };
     enum class Made : std::uint8_t { before, in_passes, in_first_update, in_updates };
     TensorKind kind = TensorKind::weights;
     Of of = Of::trained;
@@ -78,13 +78,18 @@ void for_weight_tensors(const LayerContext& c, Call&& call) {
     if (!keeps_weights_on_host(e)) {
         call({.of = wide, .each = widens ? own : kept, .by_matrix = true});
         if (cast && !widens) call({.of = wide, .each = stored, .made = in_passes});
-        if (e.workload.adapter_rank > 0) {
+        const bool copy = e.workload.reference == Reference::copy,
+                   adapts = e.workload.adapter_rank > 0;
+        if (adapts) {
             // PEFT casts what is not packed (prepare_model_for_kbit_training)
             const double blocks = packed_bytes(e.workload);
-            call({.of = frozen, .each = blocks > 0 && widens ? std::max(kept, fp32) : kept});
-            call({.of = packed, .each = Bytes(blocks)});
+            call({.of = frozen,
+                  .each = blocks > 0 && widens ? std::max(kept, fp32) : kept,
+                  .copies = copy ? 2 : 1});
+            call({.of = packed, .each = Bytes(blocks), .copies = copy ? 2 : 1});
             if (cast) call({.of = frozen, .each = stored, .made = in_passes});
         }
+        if (copy && !adapts) call({.of = reference, .each = kept, .by_matrix = true});
     }
     if (is_narrow(c.shape.matrix))
         call({.of = narrow, .each = size_of(c.shape.matrix), .copies = 2});

@@ -450,6 +450,25 @@ TEST_CASE("Megatron's attention goes through memory where heads are no multiple 
     CHECK(attention("fsdp", "150") == AttentionKind::flash2);
 }
 
+// "Bias in Moe is only supported when ETP==1" (Megatron-Core 0.16.1, transformer_config.py): a rule
+// of frameworks on it, not of nanotron, whose file has NeMo's below it.
+TEST_CASE("experts with biases stay whole in Megatron-Core's frameworks alone") {
+    const auto split = [](const std::string& framework, const char* bias) {
+        const std::vector<Override> with{{"framework.preset", framework},
+                                         {"workload.moe.experts", "8"},
+                                         {"workload.linear_bias", bias}};
+        return read_experiment("llama3_8b_h100_fsdp", with).runtime.experts.tensor_parallel;
+    };
+    const auto usual = split("megatron-core", "false"), whole = split("megatron-core", "true");
+    CHECK(usual != whole);
+    for (const char* name : {"megatron-lm", "nemo", "megatron-bridge"}) {
+        CAPTURE(name);
+        CHECK(split(name, "true") == whole);
+    }
+    CHECK(split("nanotron", "true") == usual);
+    CHECK(split("nanotron", "false") == usual);
+}
+
 // ZeRO 3 gathers ahead of use whatever the framework states; exchanges beside GEMMs need a split
 // sequence.
 TEST_CASE("overlaps follow the split") {

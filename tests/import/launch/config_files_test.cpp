@@ -206,7 +206,15 @@ TEST_CASE("updates in the backward, and what a recipe sets beside its overrides,
         {});
     CHECK_THAT(lines(tune.problems),
                Contains("optimizer_in_bwd") && Contains("keeps all gradients"));
-    CHECK(value(tune, "workload.adapter_on") == "linear");
+    CHECK(value(tune, "workload.adapter_modules") == R"(["gate", "up", "down"])");
+    CHECK(value(tune, "workload.preset") == "llama3-8b");
+    const auto packed =
+        translate(folder.write("q.yaml",
+                               "model:\n  _component_: torchtune.models.llama3.qlora_llama3_8b\n"
+                               "tokenizer:\n  _component_: x\nbatch_size: 2\n"),
+                  {});
+    CHECK(value(packed, "workload.preset") == "llama3-8b");
+    CHECK(value(packed, "workload.frozen") == "nf4_double");
     const auto bridge = translate(
         folder.write("b.sh",
                      "torchrun --nproc_per_node=8 --nnodes=8 run_script.py -m llama3 -c fp8_cs "

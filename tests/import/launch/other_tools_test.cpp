@@ -149,17 +149,19 @@ TEST_CASE("litgpt's programs have batches, recompute and shards of their own") {
     CHECK_THAT(lines(read("model_name: Llama-3.1-8B\n" + trained).open),
                Contains("shards are of one node's GPUs"));
     const std::string tuned = "checkpoint_dir: checkpoints/meta-llama/Llama-3.1-8B\n" + trained;
-    check_values(read(tuned + "lora_r: 4\ndevices: 4\n"), {{"parallelism.global_batch", "16"},
-                                                           {"parallelism.micro_batch", "1"},
-                                                           {"workload.adapter_rank", "4"},
-                                                           {"workload.adapter_on", "attention"},
-                                                           {"parallelism.recompute", "full"},
-                                                           {"parallelism.zero", "3"},
-                                                           {"parallelism.shard", ""}});
-    check_values(read(tuned + "lora_mlp: true\n"), {{"workload.adapter_rank", "8"},
-                                                    {"workload.adapter_on", "linear"},
-                                                    {"parallelism.recompute", "none"},
-                                                    {"cluster.gpus_per_node", "1"}});
+    check_values(read(tuned + "lora_r: 4\ndevices: 4\n"),
+                 {{"parallelism.global_batch", "16"},
+                  {"parallelism.micro_batch", "1"},
+                  {"workload.adapter_rank", "4"},
+                  {"workload.adapter_modules", R"(["query", "value"])"},
+                  {"parallelism.recompute", "full"},
+                  {"parallelism.zero", "3"},
+                  {"parallelism.shard", ""}});
+    check_values(read(tuned + "lora_mlp: true\n"),
+                 {{"workload.adapter_rank", "8"},
+                  {"workload.adapter_modules", R"(["query", "value", "gate", "up", "down"])"},
+                  {"parallelism.recompute", "none"},
+                  {"cluster.gpus_per_node", "1"}});
     check_values(read(tuned), {{"workload.adapter_rank", "0"},
                                {"parallelism.global_batch", "16"},
                                {"runtime.kernels", ""}});

@@ -297,9 +297,12 @@ TEST_CASE("TRL, LLaMA-Factory and axolotl have defaults of their own, on the lin
                          " --use_peft --lora_target_modules q_proj up_proj"),
                  {{"workload.seq", "1024"},
                   {"workload.adapter_rank", "16"},
-                  {"workload.adapter_on", "linear"}});
-    CHECK_THAT(lines(at.read("accelerate launch --num_processes 8 dpo.py" + model_flag).problems),
-               Contains("dpo (") && Contains("second model"));
+                  {"workload.adapter_modules", R"(["query", "up"])"}});
+    const auto dpo = at.read("accelerate launch --num_processes 8 dpo.py" + model_flag);
+    CHECK(value(dpo, "workload.reference") == "copy");
+    CHECK(dpo.problems.empty());
+    CHECK_THAT(lines(at.read("accelerate launch --num_processes 8 grpo.py" + model_flag).problems),
+               Contains("grpo (") && Contains("second model"));
     at.folder.write("lf.yaml",
                     "model_name_or_path: meta-llama/Meta-Llama-3-8B-Instruct\nstage: "
                     "sft\nfinetuning_type: full\ncutoff_len: 256\n"
@@ -324,6 +327,67 @@ TEST_CASE("TRL, LLaMA-Factory and axolotl have defaults of their own, on the lin
     CHECK_THAT(lines(ax.problems), !Contains("fsdp_offload_params ("));
 }
 
+// trl 1.16, dpo_trainer.py: _compute_loss, a forward of a copy, or of the model without its
+// adapters, unless precompute_ref_log_probs; kto_trainer.py: the divergence takes one more of both.
+// LLaMA-Factory 0.9.5, trainer_utils.py: create_ref_model, finetuning_args.py: use_ref_model;
+// axolotl 0.19.0, train.py: setup_reference_model. torchtune 0.6.1: recipes of DPO.
+TEST_CASE("losses of preferences have a reference model") {
+    const TrainerLaunch at;
+    const auto reference = [](const Translation& t) {
+        const auto more = value(t, "workload.reference_forwards");
+        return value(t, "workload.reference") + (more.empty() ? "" : " x " + more);
+    };
+    const std::string peft = " --use_peft --lora_r 8 --lora_target_modules q_proj";
+    for (const auto& [line, expected] : std::vector<std::pair<std::string, std::string>>{
+             {"trl sft" + model_flag, ""},
+             {"trl reward" + model_flag, ""},
+             {"trl dpo" + model_flag, "copy"},
+             {"trl dpo" + model_flag + " --beta 0.2", "copy"},
+             {"trl dpo" + model_flag + peft, "base"},
+             {"trl dpo" + model_flag + " --precompute_ref_log_probs true", ""},
+             {"trl kto" + model_flag, "copy x 3"},
+             {"trl kto" + model_flag + peft, "base x 3"},
+             {"trl kto" + model_flag + " --loss_type apo_zero_unpaired", "copy"}}) {
+        CAPTURE(line);
+        const auto t = at.read(line);
+        CHECK(reference(t) == expected);
+        CHECK(t.problems.empty());
+    }
+    CHECK(value(at.read("trl reward" + model_flag), "workload.head") == "span");
+    const auto file = [&](const std::string& text) {
+        return translate(at.folder.write("p.yaml", text), {});
+    };
+    const std::string ax = "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 128\nrl: ",
+                      lf = "model_name_or_path: meta-llama/Meta-Llama-3-8B\ncutoff_len: 128\n"
+                           "stage: ",
+                      tune =
+                          "batch_size: 2\ntokenizer:\n  _component_: x\n  max_seq_len: 128\n"
+                          "loss:\n  _component_: torchtune.rlhf.loss.DPOLoss\nmodel:\n"
+                          "  _component_: torchtune.models.llama3_1.";
+    for (const auto& [text, expected] : std::vector<std::pair<std::string, std::string>>{
+             {ax + "dpo\n", "copy"},
+             {ax + "ipo\nadapter: lora\nlora_r: 8\nlora_target_linear: true\n", "base"},
+             {ax + "dpo\nadapter: lora\nlora_r: 8\nrl_adapter_ref_model: true\n", "copy"},
+             {ax + "kto\n", "copy x 3"},
+             {ax + "dpo\nprecompute_ref_log_probs: true\n", ""},
+             {ax + "simpo\n", ""},
+             {lf + "dpo\nfinetuning_type: full\n", "copy"},
+             {lf + "dpo\nfinetuning_type: lora\n", "base"},
+             {lf + "dpo\nfinetuning_type: lora\nref_model: m\n", "copy"},
+             {lf + "dpo\nfinetuning_type: full\npref_loss: simpo\n", ""},
+             {lf + "kto\nfinetuning_type: full\n", "copy x 3"},
+             {lf + "rm\nfinetuning_type: full\n", ""},
+             {tune + "llama3_1_8b\n", "copy"},
+             {tune + "lora_llama3_1_8b\n  lora_attn_modules: [q_proj]\n", "base"}}) {
+        CAPTURE(text);
+        CHECK(reference(file(text)) == expected);
+    }
+    CHECK(value(file(lf + "rm\nfinetuning_type: full\n"), "workload.head") == "span");
+    check_values(file("base_model: meta-llama/Llama-3.1-8B\nsequence_len: 128\n"
+                      "micro_batch_size: 3\nreward_model: true\n"),
+                 {{"workload.head", "span"}, {"parallelism.micro_batch", "6"}});
+}
+
 // A second model, its generation or a reward is no part of a forecast of supervised training: said,
 // whatever tool and key it is. 8-bit states and Adafactor are.
 TEST_CASE("training by preferences or rewards is not read as supervised training without a word") {
@@ -339,12 +403,10 @@ TEST_CASE("training by preferences or rewards is not read as supervised training
         return lines(translate(at.folder.path() + "/p.yaml", {}).problems);
     };
     for (const auto& [text, said] : std::vector<std::pair<std::string, std::string>>{
-             {ax + "rl: dpo\n", "dpo: the forecast is without the forward of a second model"},
              {ax + "rl: grpo\n", "without the generation"},
              {ax + "rl: newest\n", "newest: the forecast is without what it does beside"},
              {lf + "stage: ppo\n", "ppo: the forecast is without the generation"},
-             {lf + "stage: rm\n", "without a head of one value"},
-             {tune + "reference_checkpointer:\n  _component_: y\n", "second model"},
+             {tune + "loss:\n  _component_: torchtune.rlhf.loss.PPOLoss\n", "the generation"},
              {tune + "teacher_model:\n  _component_: y\n", "second model"}}) {
         CAPTURE(text);
         CHECK_THAT(problems_of(text), Contains(said));
@@ -494,9 +556,10 @@ TEST_CASE("adapters are those of the tool's switch") {
         CHECK_THAT(lines(all.ignored), Contains("lora_r") && Contains("adapter asks for no"));
     }
     check_values(axolotl("adapter: lora\nlora_target_modules: [q_proj, up_proj, down_proj]\n"),
-                 {{"workload.adapter_rank", "32"}, {"workload.adapter_on", "linear"}});
+                 {{"workload.adapter_rank", "32"},
+                  {"workload.adapter_modules", R"(["query", "up", "down"])"}});
     check_values(axolotl("adapter: qlora\nload_in_4bit: true\nlora_target_modules: [q_proj]\n"),
-                 {{"workload.adapter_rank", "32"}, {"workload.adapter_on", "attention"}});
+                 {{"workload.adapter_rank", "32"}, {"workload.adapter_modules", R"(["query"])"}});
     const std::string trl = "trl sft --num_processes 8 --lora_r 32" + model_flag;
     CHECK(value(at.read(trl), "workload.adapter_rank").empty());
     CHECK(value(at.read(trl + " --use_peft"), "workload.adapter_rank") == "32");
@@ -598,7 +661,8 @@ TEST_CASE("LLaMA-Factory's adapters are at all linear layers unless told") {
                      "workload.adapter_on");
     };
     CHECK(on("finetuning_type: lora\n") == "linear");
-    CHECK(on("lora_target: q_proj,v_proj\n") == "attention");
+    CHECK(on("lora_target: q_proj,k_proj,v_proj,o_proj\n") == "attention");
+    CHECK(on("lora_target: q_proj,v_proj\n").empty());
     CHECK(on("finetuning_type: full\n").empty());
 }
 
@@ -711,7 +775,6 @@ TEST_CASE("an example of preferences is two sequences, and the reference's forwa
         check_values(factory(single),
                      {{"parallelism.micro_batch", "3"}, {"parallelism.global_batch", "96"}});
     CHECK_THAT(lines(factory("dpo").open), Contains("stage (") && Contains("2 sequences"));
-    CHECK_THAT(lines(factory("dpo").problems), Contains("the forward of the reference model"));
     CHECK(factory("sft").problems.empty());
     const std::string batch = model_flag + " --per_device_train_batch_size 3";
     for (const auto& [program, micro] :
@@ -810,9 +873,9 @@ TEST_CASE("target_modules say which projections have adapters") {
     CHECK(on(whole) == "attention");
     CHECK(whole.problems.empty());
     const auto some = trl(" --lora_target_modules q_proj v_proj");
-    CHECK(on(some) == "attention");
-    CHECK_THAT(lines(some.problems), Contains("beside query, value alone; the forecast has them "
-                                              "beside attention's four projections"));
+    CHECK(on(some).empty());
+    CHECK(value(some, "workload.adapter_modules") == R"(["query", "value"])");
+    CHECK(some.problems.empty());
     for (const char* all :
          {" --lora_target_modules all-linear",
           " --lora_target_modules q_proj k_proj v_proj o_proj gate_proj up_proj down_proj",
@@ -828,12 +891,12 @@ TEST_CASE("target_modules say which projections have adapters") {
                Contains("lm_head: adapters there"));
     CHECK_THAT(lines(trl(" --lora_target_modules model.layers.3.self_attn.q_proj").problems),
                Contains("layers.3") && Contains("some layers alone"));
-    CHECK_THAT(lines(trl("").problems), Contains("beside query, value alone"));
+    CHECK(value(trl(""), "workload.adapter_modules") == R"(["query", "value"])");
     at.folder.write("config.json",
                     R"({"model_type": "gpt_neox", "num_hidden_layers": 2, "hidden_size": 64,
                         "num_attention_heads": 4, "intermediate_size": 256, "vocab_size": 100})");
     const auto neox = trl("", " --model_name_or_path " + at.folder.path());
-    CHECK_THAT(lines(neox.problems), Contains("beside query, key, value alone"));
+    CHECK(value(neox, "workload.adapter_modules") == R"(["query", "key", "value"])");
     const auto stops = trl("", " --model_name_or_path Qwen/Qwen3-30B-A3B");
     CHECK_THAT(lines(stops.problems), Contains("PEFT knows none for qwen3-30b"));
     // transformers_weight_conversion.py: experts' stacked matrices get adapters, too
@@ -858,6 +921,20 @@ TEST_CASE("target_modules say which projections have adapters") {
         "lora_target_modules: [q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj]\n";
     CHECK(on(axolotl(seven + "lora_target_linear: false\n")) == "linear");
     CHECK(on(axolotl("lora_target_linear: true\n")) == "linear");
+    // layers of the text alone; peft 0.21.2, tuners_utils.py: re.fullmatch of an expression
+    const std::string every =
+        "lora_target_modules: 'model.language_model.layers.[\\d]+."
+        "(mlp|cross_attn|self_attn).(up|down|gate|q|k|v|o)_proj'\n";
+    CHECK(on(axolotl(every)) == "linear");
+    CHECK(axolotl(every).problems.empty());
+    const auto other = axolotl(
+        "lora_target_modules: 'model.vision.layers.[\\d]+.(k|v)_proj|"
+        ".*\\.layers\\.(3|7)\\.q_proj|.*\\.mlp\\.(up|down)_proj'\n");
+    CHECK(value(other, "workload.adapter_modules") == R"(["up", "down"])");
+    CHECK_THAT(lines(other.problems),
+               Contains("k_proj, v_proj, layers.3.q_proj, ..: adapters there"));
+    CHECK_THAT(lines(axolotl("lora_target_modules: '(?!x).*'\n").problems),
+               Contains("an expression that is not read"));
     CHECK(axolotl("lora_target_linear: true\n").problems.empty());
     CHECK_THAT(lines(axolotl("").problems), Contains("no projection is named"));
 }
@@ -906,6 +983,41 @@ TEST_CASE("a file of TRL's says whether it trains adapters, in how many bits, an
     CHECK(value(told("use_flash_attention_2: true\n"), "runtime.attention") == "flash2");
     CHECK_THAT(lines(told("packing: false\n").open), Contains("sequences: all of the stated"));
     CHECK_THAT(lines(told("packing: true\n").open), !Contains("sequences: all of the stated"));
+}
+
+// axolotl 0.19's examples/distributed-parallel: 2 replicas of 4 shards, each of 2 ranks.
+TEST_CASE("axolotl's replicas of shards are groups") {
+    const TrainerLaunch at;
+    const auto t = translate(
+        at.folder.write("h.yaml",
+                        "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 64\nfsdp_version: 2\n"
+                        "micro_batch_size: 1\ndp_shard_size: 4\ndp_replicate_size: 2\n"
+                        "tensor_parallel_size: 2\n"),
+        {});
+    check_values(t,
+                 {{"parallelism.shard", "4"}, {"parallelism.zero", "3"}, {"parallelism.tp", "2"}});
+    CHECK(t.problems.empty());
+}
+
+// axolotl 0.19's examples/archived/dbrx: one of both switches, or the Trainer stops.
+TEST_CASE("layers that FSDP wraps for recompute run again, though the program's switch is off") {
+    const TrainerLaunch at;
+    for (const char* off : {"", "gradient_checkpointing: false\n"})
+        for (const auto& [text, expected] : {std::pair("true", "full"), {"false", "none"}}) {
+            CAPTURE(off, text);
+            for (const char* head :
+                 {"base_model: meta-llama/Llama-3.1-8B\nsequence_len: 64\nmicro_batch_size: 1\n",
+                  "model_name_or_path: meta-llama/Llama-3.1-8B\nmax_length: 64\n"
+                  "per_device_train_batch_size: 1\n"})
+                CHECK(value(translate(
+                                at.folder.write("f.yaml", std::string(head) + off +
+                                                              "fsdp: [full_shard, auto_wrap]\n"
+                                                              "fsdp_config:\n"
+                                                              "  fsdp_activation_checkpointing: " +
+                                                              text + "\n"),
+                                {}),
+                            "parallelism.recompute") == expected);
+        }
 }
 
 // PyYAML reads yes, no, on and off as truth values; accelerate's mixed_precision has a word "no".

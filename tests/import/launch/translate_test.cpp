@@ -635,10 +635,8 @@ TEST_CASE("LoRA of NeMo trains adapters, other schemes are refused by name") {
     CHECK_THAT(lines(narrow.ignored), !Contains("peft"));
     const auto usual = with("  peft:\n    peft_scheme: \"lora\"\n");
     CHECK(value(usual, "workload.adapter_rank") == "32");
-    CHECK_THAT(lines(usual.problems),
-               Contains("adapters stand beside query, key, value alone; the forecast has them "
-                        "beside attention's four"));
-    CHECK(value(usual, "workload.adapter_on") == "attention");
+    CHECK(value(usual, "workload.adapter_modules") == R"(["query", "key", "value"])");
+    CHECK(usual.problems.empty());
     const auto all =
         with("  peft:\n    peft_scheme: lora\n    lora_tuning:\n      target_modules: [all]\n");
     CHECK(value(all, "workload.adapter_on") == "linear");

@@ -415,6 +415,22 @@ TEST_CASE(
     CHECK(prediction([](auto& w, auto&) { w.head = Head::span; }) == none);
     CHECK(prediction([](auto& w, auto&) { w.adapter_rank = 4; }) == none);
     CHECK(prediction([](auto&, auto& p) { p.moe_system = MoeSystem::mix_moe; }) == none);
+    const auto reference = [](auto change) {
+        return told_of_split([&](auto& w, auto& p, auto& r) {
+            p.pp = 1;
+            p.dp *= 2;
+            w.reference = Reference::copy, make(change, w, p, r);
+        });
+    };
+    CHECK(reference([](auto&, auto&) {}).empty());
+    CHECK(reference([](auto& w, auto&) { w.mtp_layers = 1; }) ==
+          "workload.reference: copy, whose forward is modelled with all-to-alls, without "
+          "multi-token prediction and without kernels of a script; expected none");
+    CHECK(reference([](auto& w, auto&) { w.reference = Reference::base; }) ==
+          "workload.reference: base is what adapters stand beside, but workload.adapter_rank is 0; "
+          "expected copy, or a rank");
+    CHECK(reference([](auto&, auto& p) { p.pp = 2, p.dp /= 2; }) ==
+          "parallelism.pp: 2, but workload.reference = copy is modelled on one stage; expected 1");
     const auto on_all = [](auto change) {
         return told_of_split([&](auto& w, auto& p, auto& r) {
             p.tp = p.pp = p.cp = 1;

@@ -327,3 +327,33 @@ TEST_CASE("adapters on all linear layers count beside each, but not beside exper
     CHECK(adapter_parameters(w, 0) == 192);
     CHECK(adapter_parameters(w, 1) == 96);
 }
+
+// Rank 2 beside separate products of width 8: queries, keys and values 2 x (8 + 8) each, up 2 x (8
+// + 16), down 2 x (16 + 8). Where one product makes all three, it has them as a whole: 2 x (8 +
+// 24).
+TEST_CASE("adapters beside listed projections count beside these alone") {
+    Workload w = tiny();
+    w.adapter_rank = 2;
+    const auto beside = [&](std::vector<AdaptedModule> modules, bool at_once = false) {
+        w.adapter_modules = std::move(modules);
+        return adapter_parameters(w, 0, at_once);
+    };
+    using enum AdaptedModule;
+    CHECK(beside({query, value}) == 64);
+    CHECK(beside({query, value}, true) == 64);  // of the product of 24
+    CHECK(beside({query, key, value}) == 96);
+    CHECK(beside({query, key, value, output}) == 128);
+    CHECK(beside({up, down}) == 96);
+    CHECK(beside({down}) == 48);
+    // gate and up as one product of 2 x 16, or 2 x (8 + 16) for each
+    w.gated = true;
+    CHECK(beside({gate}) == 48);
+    CHECK(beside({gate, up}) == 96);
+    CHECK(beside({gate}, true) == 80);
+    CHECK(beside({gate, up}, true) == 80);
+    w.gated = false;
+    CHECK(beside({gate}, true) == 0);
+    w.adapter_on = Adapted::linear;
+    CHECK(beside({output}) == 32);
+    CHECK(beside({}) == 224);
+}

@@ -276,6 +276,28 @@ TEST_CASE("frozen layers keep no inputs but what their adapters read") {
     CHECK(memory().feed_forward.kept - by_steps == 48 * 2.0 * Bytes(64 + 128 + 3 * 4));
 }
 
+// As above with separate projections: queries and values read one norm's result, and have 4
+// elements behind each A; keys and the result of attention have none, so what attention gives is
+// kept once, by its own backward.
+TEST_CASE("adapters beside queries and values keep two inner tensors") {
+    Experiment e = small_model();
+    e.workload.adapter_rank = 4;
+    e.runtime.fused_projections = false;
+    const Routing balanced;
+    const auto kept = [&](std::vector<AdaptedModule> modules) {
+        e.workload.adapter_modules = std::move(modules);
+        return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0)
+            .attention.kept;
+    };
+    using enum AdaptedModule;
+    const Bytes inner = 48 * 2.0 * Bytes(4);
+    CHECK(kept({query, value}) - kept({query}) == inner);
+    CHECK(kept({query, key, value}) - kept({query, value}) == inner);
+    e.workload.adapter_modules = {};
+    const Bytes all = kept({query, key, value, output});
+    CHECK(kept({}) == all);
+}
+
 // 96 slots of 64 elements and two of 8 experts: the norm's input, router's scores (9 bytes for each
 // of 8), the product's 64 and, trained, the norm's result, the slots and the activation's 32. A
 // shared expert of width 32 keeps its 64 and 32 more and, adapted, reads the norm's result.

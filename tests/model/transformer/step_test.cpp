@@ -93,6 +93,38 @@ TEST_CASE("zero 3 gathers frozen weights as any, and scatters the gradients of a
     CHECK(bytes_of(graph, "gradient_reduce_scatter") == Approx(4 * 4 * 3072));
 }
 
+// A forward of 128 tokens without adapters: 2 x 49,152 and 4 x 128 x 64 operations in each of 4
+// layers, and 2 x 64,000 of logits.
+TEST_CASE("a reference model takes its forwards more, without adapters and without a backward") {
+    const double once = 128 * (4 * (2 * 49152 + 4.0 * 128 * 64) + 2 * 64000);
+    for (const int rank : {0, 8})
+        for (const int forwards : {1, 3}) {
+            CAPTURE(rank, forwards);
+            Experiment e = small_gpt();
+            e.workload.adapter_rank = rank;
+            const double trained = flops_of_step(build_transformer_step(e, {}));
+            e.workload.reference = rank > 0 ? Reference::base : Reference::copy;
+            e.workload.reference_forwards = forwards;
+            const double all = trained + forwards * once;
+            CHECK(flops_of_step(build_transformer_step(e, {})) == Approx(all));
+            CHECK(model_flops(e.workload).si() == Approx(all));
+        }
+}
+
+// Two bytes of every weight, in the forward, the reference's and the backward; nothing more is
+// exchanged.
+TEST_CASE("zero 3 gathers the weights of a reference for its forward") {
+    Experiment e = small_gpt();
+    e.parallelism.dp = e.parallelism.global_batch = 4;
+    e.parallelism.zero = 3;
+    const double scattered = bytes_of(build_transformer_step(e, {}), "gradient_reduce_scatter");
+    e.workload.reference = Reference::copy;
+    const TaskGraph graph = build_transformer_step(e, {});
+    CHECK(bytes_of(graph, "gather_parameters") ==
+          Approx(3 * 2 * count_parameters(e.workload).total()));
+    CHECK(bytes_of(graph, "gradient_reduce_scatter") == Approx(scattered));
+}
+
 // Each of four ranks brings a quarter of all weights forward and backward: 2 bytes where the host
 // casts (DeepSpeed), else the 4 of its masters. The gather follows on the same lane, and the update
 // returns nothing. Alone, a rank brings everything and gathers nothing.

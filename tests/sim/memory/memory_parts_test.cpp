@@ -100,6 +100,30 @@ TEST_CASE("adapters that PEFT keeps in fp32 have states of that type") {
     CHECK(transformer_memory(e).optimizer == use.optimizer);
 }
 
+// A copy of the model takes 2 bytes a weight more, a quarter of it under zero 3 on four ranks; the
+// base of adapters nothing. Beside adapters a copy is of the frozen weights.
+TEST_CASE("a reference model takes the memory of its weights") {
+    Experiment e = small_gpt();
+    e.parallelism.dp = e.parallelism.global_batch = 4;
+    const double weights = count_parameters(e.workload).total();
+    const auto more = [&e](Reference reference) {
+        Experiment with = e;
+        with.workload.reference = reference;
+        const MemoryUse use = transformer_memory(with), without = transformer_memory(e);
+        CHECK(use.gradients == without.gradients);
+        CHECK(use.optimizer == without.optimizer);
+        CHECK(use.activations == without.activations);
+        CHECK(use.buffers == without.buffers);
+        return (use.weights - without.weights).si();
+    };
+    CHECK(more(Reference::copy) == Approx(2 * weights));
+    e.parallelism.zero = 3;
+    CHECK(more(Reference::copy) == Approx(2 * weights / 4));
+    e.workload.adapter_rank = 8;
+    CHECK(more(Reference::copy) == Approx(2 * weights / 4));
+    CHECK(more(Reference::base) == 0);
+}
+
 // Products read the frozen matrices, so each frozen layer has two copies of a byte per element;
 // adapters stay in 16 bits.
 TEST_CASE("under adapters narrow copies are of the frozen weights") {
