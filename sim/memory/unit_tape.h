@@ -16,10 +16,11 @@ using TensorList = std::vector<std::int64_t>;  // bytes of each
 
 struct OperatorTape {
     std::string what;
-    TensorList kept;   // from its forward to its backward
-    TensorList again;  // by its forward, and anew for the backward of its block
-    TensorList rerun;  // of what is kept, or in their place, what an alternate recompute keeps
-    TensorList made;   // by its forward, until the next operator has run
+    TensorList kept;     // from its forward to its backward
+    TensorList again;    // by its forward, and anew for the backward of its block
+    TensorList rerun;    // of what is kept, or in their place, what an alternate recompute keeps
+    TensorList passing;  // by its forward, one after another, each until the next one is there
+    TensorList made;     // by its forward, until the next operator has run
     bool made_first = false;  // before what is kept
     TensorList brought;       // by a collective for its forward, as long as that runs
     TensorList brought_back;  // the same for its backward
@@ -30,6 +31,7 @@ struct OperatorTape {
     bool is_product = false;  // by cuBLAS, which takes a workspace
     int weight_tensors = 1;   // of which the weight gradient is
     std::int64_t weight_gradient = 0;  // in the weights' type; 0 = has none
+    bool gradient_in_turns = false;    // a whole one for each tensor, added to the first
 };
 
 // A part of a unit between two sums of the residual stream.
