@@ -280,8 +280,10 @@ private:
     // constant, and the product at the end.
     void add_gelu_steps(OperatorMemory& memory, double inner) const {
         const Bytes wide = casts() ? size_of(Dtype::fp32) : s.element();
+        memory.kept.add(inner * s.element());
         if (casts()) memory.kept.add(inner * wide);
-        memory.kept.add({inner * s.element(), inner * wide, inner * wide});
+        memory.kept.add({inner * wide, inner * wide});
+        memory.for_backward = casts() ? 3 : 2;
         for (int i = 0; i < 5; ++i) memory.passing.add(inner * wide);
     }
     // Composed: queries and keys times the cosine, turned, and that times the sine.

@@ -41,9 +41,11 @@ private:
 
 // What one operator keeps for its backward, what its backward makes on top, what selective
 // recompute makes again for the backward of the whole block, and what its forward makes on the way
-// to its result: one after another, each until the next one is there.
+// to its result: one after another, each until the next one is there. The last `for_backward` kept
+// tensors are of that kind where nothing is kept.
 struct OperatorMemory {
     TensorSizes kept, work, again = {}, passing = {};
+    int for_backward = 0;
 };
 // Of each operator of a block, and what an alternate recompute keeps of it.
 struct OperatorMemories {

@@ -174,7 +174,8 @@ def forecast(stepcast, cases, cluster):
             row = dict(case_id=c["id"], keys=f"{c['framework']} " + " ".join(sets))
             try:
                 said = json.loads(ran.stdout)["allocator_bytes"]
-                row.update(allocated=said["allocated"], reserved=said["reserved"], kinds=" ".join(f"{k}={v / GIB:.3f}" for k, v in said["kinds"].items()))
+                of_rank = said.get("stages", [said])[0]  # rank 0 is in the first
+                row.update(allocated=of_rank["allocated"], reserved=of_rank["reserved"], kinds=" ".join(f"{k}={v / GIB:.3f}" for k, v in said["kinds"].items()))
             except (json.JSONDecodeError, KeyError) as error:
                 row.update(note=(ran.stderr.strip() or repr(error)).replace("\n", " ")[:300])
             yield row
@@ -250,7 +251,8 @@ def wrapped(torch, c, model):
         os.environ["ACCELERATE_USE_FSDP"] = "true"
         plugin = accelerate.FullyShardedDataParallelPlugin(fsdp_version=2, auto_wrap_policy="transformer_based_wrap", reshard_after_forward=True,
                                                            transformer_cls_names_to_wrap=[layer.__name__], cpu_ram_efficient_loading=False)
-        return accelerate.Accelerator(mixed_precision="bf16", fsdp_plugin=plugin).prepare_model(model)
+        optimizer = torch.optim.SGD(model.parameters())  # which FSDP 2 wants beside the model; the loop makes its own
+        return accelerate.Accelerator(mixed_precision="bf16", fsdp_plugin=plugin).prepare(model, optimizer)[0]
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     for block in [*model.model.layers, model]:
@@ -266,6 +268,7 @@ def run_ranks(torch, users, bench, c, watch):
         model.gradient_checkpointing_enable()
     weights = sum(q.numel() for q in model.parameters())
     model = wrapped(torch, c, model)
+    bench.clear()  # the whole model was built on the device, which no rank of a larger one could
     users.plain_loop(bench, c, watch, model, users.random_tokens(bench, c), lambda x: model(input_ids=x, labels=x).loss)
     return weights
 

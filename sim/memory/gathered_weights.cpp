@@ -65,9 +65,10 @@ void GatheredWeights::release(std::size_t module) {
 }
 
 void GatheredWeights::copy_out(std::size_t unit, Direction direction) {
-    if (!staying_.empty() && modules_[unit].stays) return release(unit);
-    for (const double bytes : modules_[unit].parameters)
-        parameters_.push_back(tensors_.make(TensorKind::gathered, modules_[unit].what, bytes));
+    const Module& of = modules_[unit];
+    if (!of.stays || staying_.empty())
+        for (const double bytes : of.parameters)
+            parameters_.push_back(tensors_.make(TensorKind::gathered, of.what, bytes));
     const bool is_forward = direction == Direction::forward;
     if (!is_forward) release(unit);
     if (unit == 0) return;

@@ -145,7 +145,13 @@ private:
                     of.parameters.push_back(real(matrix) * element * common / trained.all());
             if (frozen > 0) of.parameters.push_back(element * frozen);
         }
-        if (composes(e_, Composed::loss) && e_.parallelism.pp == 1 && !by_module_) join_ends(units);
+        if (by_module_ || e_.parallelism.pp > 1) return units;
+        // torchtitan's loss is its loop's, and it keeps the weights of the logits until the
+        // backward (0.2.2, models/llama3/infra/parallelize.py: apply_fsdp)
+        if (composes(e_, Composed::loss))
+            join_ends(units);
+        else
+            units.back().stays = true;
         return units;
     }
 
@@ -436,14 +442,23 @@ private:
             make(TensorKind::workspaces, "products", product_workspace(e_.cluster.gpu).si());
     }
 
-    void pass_through(const OperatorTape& op) {
-        TensorIds last;
-        for (const std::int64_t bytes : op.passing) {
+    // The first `count` of what an operator keeps; what it passes, and the others, go on their way
+    // from the first of them, which it reads, to its result.
+    TensorIds make_held(const OperatorTape& op, TensorKind kind, std::size_t count) {
+        TensorIds held, last;
+        const auto pass = [&](std::int64_t bytes) {
             const TensorId next = make(TensorKind::work, op.what, real(bytes));
             free(last);
             last.push_back(next);
+        };
+        for (std::size_t i = 0; i < std::max<std::size_t>(1, count); ++i) {
+            if (i < count) held.push_back(make(kind, op.what, real(op.kept[i])));
+            if (i > 0) continue;
+            for (std::size_t j = count; j < op.kept.size(); ++j) pass(op.kept[j]);
+            for (const std::int64_t bytes : op.passing) pass(bytes);
+            free(last);
         }
-        free(last);
+        return held;
     }
 
     // `passing`: nothing lasts until the backward but what an alternate recompute keeps
@@ -465,14 +480,15 @@ private:
                 if (op.made_first) made = make_all(TensorKind::work, op.what, op.made);
                 if (is_cast(op))
                     casts_now_->push_back(cast(real(op.weight_gradient) * share(tape, 3)));
-                pass_through(op);
+                const std::size_t stay = op.kept.size() - (passing ? op.for_backward : 0);
+                TensorIds held = make_held(op, passing ? TensorKind::work : kind, stay);
                 if (passing) {
-                    now = make_all(TensorKind::work, op.what, op.kept);
+                    now = std::move(held);
                     if (alternate)
                         for (const TensorId id : make_all(kind, op.what, op.rerun))
                             kept.push_back(id);
                 } else {
-                    for (const TensorId id : make_all(kind, op.what, op.kept)) kept.push_back(id);
+                    append(kept, held);
                     now = make_all(TensorKind::work, op.what, op.again);
                 }
                 if (!op.made_first) made = make_all(TensorKind::work, op.what, op.made);
