@@ -51,6 +51,12 @@ double imbalance(const LayerContext& c) {
 
 }  // namespace
 
+bool keeps_gathered(const LayerContext& c) {
+    const Runtime& r = c.experiment.runtime;
+    return splits_sequence(c.experiment.parallelism) && r.wide_weights &&
+           r.allocator == AllocatorKind::caching;
+}
+
 Bytes stream_element(const LayerContext& c) {
     return casts_weights(c.experiment) ? size_of(Dtype::fp32) : c.shape.element();
 }
@@ -95,6 +101,14 @@ bool is_kept_by_product(const Block& block, std::size_t i, const Experiment& e) 
     return false;
 }
 
+// Then that product keeps the gathered tensor, and nothing reads this rank's part any more.
+bool is_gathered_next(const Block& block, std::size_t i, const LayerContext& c) {
+    if (!keeps_gathered(c)) return false;
+    for (std::size_t j = i + 1; j < block.size(); ++j)
+        if (const auto* l = std::get_if<Linear>(&block[j])) return l->split == Split::column;
+    return false;
+}
+
 // Composed of PyTorch's operators a norm keeps its input in fp32 instead of input and result.
 bool norm_keeps_fp32(const BlockRules& rules) {
     return rules.w.norm == Norm::rmsnorm && composes(rules, Composed::norms);
@@ -136,6 +150,8 @@ struct Rules : BlockRules {
         const Bytes stream = op.inner ? s.element() : stream_element(c);
         if (norm_keeps_fp32(*this) && w.adapter_rank == 0) {
             OperatorMemory memory{{elements * size_of(Dtype::fp32), elements * stream}, {}};
+            // its square, and its product with the root of the mean
+            memory.passing = {elements * size_of(Dtype::fp32), elements * size_of(Dtype::fp32)};
             if (read && !op.inner)
                 for (int i = 0; i < casts_read; ++i) memory.kept.add(elements * size_of(result));
             return memory;
@@ -146,7 +162,7 @@ struct Rules : BlockRules {
     // Latent attention keeps the shared rotary key and the keys' own part as they were before their
     // concatenation.
     OperatorMemory operator()(const HeadLayout& op) const {
-        if (!latent()) return {};
+        if (!latent()) return {{}, {}, {}, rotated(op)};
         // queries as they were before they met the keys' weights
         if (selects_keys(w)) return {{s.inner(op.heads * w.mla.nope_dim)}, {}};
         return {{number(s.outer_tokens) * w.mla.rope_dim * s.element(),
@@ -172,7 +188,7 @@ struct Rules : BlockRules {
                               {inner * op.inputs * s.element(), inner * s.element()}};
         if (by_steps) memory.kept.add(inner * s.element());
         if (op.into_product && !reads_result && read) memory.kept.add(inner * kept_element());
-        memory.kept.add(inner * kept_by_steps());
+        if (composes_gelu()) add_gelu_steps(memory, inner);
         if (slots) memory.work.add(rows * number(s.hidden) * s.element());
         return memory;
     }
@@ -215,21 +231,38 @@ struct Rules : BlockRules {
         if (!read) return {};
         return {{expert_slots(c) * number(s.hidden) * size_of(s.matrix)}, {}};
     }
-    // What adapters' products read besides the layer's input. Work of composed ones: gradients of
-    // the result, scaled and not, of x and of its copy.
+    // The weighting reads what the second product gave, and adding up in a loop asks for the shape
+    // of what it added (PyTorch 2.11, derivatives.yaml: mul; index_add, grad.expand_as(source)).
+    OperatorMemory operator()(const FromExperts&) const {
+        if (!composes(*this, Composed::experts)) return {};
+        const double slots = expert_slots(c) * number(s.hidden);
+        OperatorMemory memory{{slots * s.element()}, {}};
+        if (r.experts.one_by_one) memory.kept.add(slots * stream_element(c));
+        return memory;
+    }
+    // What was gathered for it; what adapters' products read besides the layer's input. Work of
+    // composed ones: gradients of the result, scaled and not, of x and of its copy. Their forward
+    // passes the layer's result, theirs, that times the scaling, and the sum (PEFT 0.21,
+    // tuners/lora/layer.py: Linear.forward).
     OperatorMemory operator()(const Linear& op) const {
-        if (op.adapter_rank == 0) return {};
+        if (op.adapter_rank == 0) {
+            if (!keeps_gathered(c) || op.split != Split::column) return {};
+            return {{number(op.tokens * op.in.rank) * size_of(op.dtype)}, {}};
+        }
         const double inner = number(op.tokens * op.adapter_rank);
         if (!widens_adapters(c.experiment)) return {{inner * s.element()}, {}};
         const AdapterTypes types = adapter_types(r, op);
         const Bytes inside = size_of(types.inside), outside = size_of(types.outside);
         const double x = number(op.tokens * op.in.rank), y = number(op.tokens * op.out.rank);
         const Bytes copy = types.cast() ? x * inside : Bytes(0);
-        return {{copy, inner * inside}, {y * inside, y * inside, x * inside, x * outside}};
+        return {{copy, inner * inside},
+                {y * inside, y * inside, x * inside, x * outside},
+                {},
+                {y * outside, y * inside, y * inside, y * inside}};
     }
     // These operators keep nothing: the rules of other operators count what their backward reads.
-    OperatorMemory operator()(const OneOf<GroupedLinear, Fork, Cast, WithMemory, FromExperts,
-                                          AddShared, Embed, Loss, SpanLoss> auto&) const {
+    OperatorMemory operator()(const OneOf<GroupedLinear, Fork, Cast, WithMemory, AddShared, Embed,
+                                          Loss, SpanLoss> auto&) const {
         return {};
     }
 
@@ -243,10 +276,21 @@ private:
     }
     // GELU in steps keeps half of its input, the tangent and its sum with one; under automatic
     // casting the last two, and the input of the power, in fp32, which is there instead of the
-    // input.
-    [[nodiscard]] Bytes kept_by_steps() const {
-        if (!composes_gelu()) return Bytes(0);
-        return s.element() + (casts() ? 3.0 * size_of(Dtype::fp32) : 2.0 * s.element());
+    // input. It passes the power, that times a constant, the sum with the input, that times another
+    // constant, and the product at the end.
+    void add_gelu_steps(OperatorMemory& memory, double inner) const {
+        const Bytes wide = casts() ? size_of(Dtype::fp32) : s.element();
+        memory.kept.add(inner * s.element());
+        if (casts()) memory.kept.add(inner * wide);
+        memory.kept.add({inner * wide, inner * wide});
+        memory.for_backward = casts() ? 3 : 2;
+        for (int i = 0; i < 5; ++i) memory.passing.add(inner * wide);
+    }
+    // Composed: queries and keys times the cosine, turned, and that times the sine.
+    [[nodiscard]] TensorSizes rotated(const HeadLayout& op) const {
+        if (w.positions != Positions::rotary || !composes(*this, Composed::rotary)) return {};
+        const Bytes queries = s.inner(op.heads * s.qk_dim), keys = s.inner(op.kv_heads * s.qk_dim);
+        return {queries, queries, queries, keys, keys, keys};
     }
     [[nodiscard]] bool latent() const { return is_latent(w); }
 
@@ -332,10 +376,11 @@ std::size_t read_from_outside(const Operator& op, const Parallelism& p) {
 }
 
 OperatorMemory memory_of(const Block& block, std::size_t i, bool again, const LayerContext& c) {
-    OperatorMemory memory = std::visit(Rules{{c},
-                                             is_kept_by_product(block, i, c.experiment),
-                                             casts_of_result(block, i, c.experiment)},
-                                       block[i]);
+    OperatorMemory memory = std::visit(
+        Rules{{c},
+              is_kept_by_product(block, i, c.experiment) && !is_gathered_next(block, i, c),
+              casts_of_result(block, i, c.experiment)},
+        block[i]);
     if (again) make_again(memory, read_from_outside(block[i], c.experiment.parallelism));
     return memory;
 }
@@ -487,13 +532,15 @@ static bool drops_logits(const Experiment& e) {
 // passes keep the logits, their fp32 copy and its softmax, and make the gradient in addition. Under
 // automatic casting the softmax is of 16-bit logits, and the fp32 copy is one of its result
 // (kernels and memory of nanoGPT's loss in PyTorch 2.11). A composed loss, and one whose logits are
-// let go, keeps its result, and makes a gradient of that and one of the logits.
+// let go, keeps its result, and makes a gradient of that and one of the logits; of split DTensors
+// also the softmax (torch/distributed/tensor/parallel/loss.py: _nll_loss_and_log_softmax_backward).
 LossMemory loss_memory(const LayerContext& c) {
     const Workload& w = c.experiment.workload;
     const Bytes element = c.shape.element();
     const bool eager = is_eager(c.experiment), composed = composes(Rules{{c}}, Composed::loss);
     const Bytes wide = composed && !w.fp32_loss ? element : Bytes(4);
-    if (composed || drops_logits(c.experiment)) return {wide, 2.0 * wide};
+    if (composed || drops_logits(c.experiment))
+        return {wide, (keeps_gathered(c) ? 3.0 : 2.0) * wide};
     if (c.experiment.runtime.loss.fused) return {element, Bytes(0)};
     if (eager)
         return {casts_weights(c.experiment) ? 2.0 * element + wide
@@ -510,7 +557,8 @@ static Activations logits_memory(const LayerContext& c) {
     const LossMemory loss = loss_memory(c);
     // then the result of the final norm is freed
     const bool frozen = c.experiment.workload.adapter_rank > 0 && !norm_keeps_fp32(Rules{{c}});
-    return {(frozen ? 1.0 : 2.0) * s.outer() + logits * loss.kept,
+    const Bytes read = keeps_gathered(c) ? s.inner(s.hidden) : frozen ? Bytes(0) : s.outer();
+    return {s.outer() + read + logits * loss.kept,
             table_gradient(c) + 2.0 * s.inner(s.hidden) + logits * loss.made};
 }
 

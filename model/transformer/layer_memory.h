@@ -39,10 +39,13 @@ private:
     std::size_t count_ = 0;
 };
 
-// What one operator keeps for its backward, what its backward makes on top, and what selective
-// recompute makes again for the backward of the whole block.
+// What one operator keeps for its backward, what its backward makes on top, what selective
+// recompute makes again for the backward of the whole block, and what its forward makes on the way
+// to its result: one after another, each until the next one is there. The last `for_backward` kept
+// tensors are of that kind where nothing is kept.
 struct OperatorMemory {
-    TensorSizes kept, work, again = {};
+    TensorSizes kept, work, again = {}, passing = {};
+    int for_backward = 0;
 };
 // Of each operator of a block, and what an alternate recompute keeps of it.
 struct OperatorMemories {
@@ -53,6 +56,11 @@ OperatorMemories operator_memories(const Block& block, const LayerContext& conte
 // One kernel adds up the gradient of queries in fp32 (flash_attn: dq_accum). Of other operators
 // nothing.
 Bytes query_sums(const Operator& op, const OperatorMemory& of, const LayerContext& context);
+// Whether what sequence parallelism gathers for a product stays for its backward, and is not
+// gathered again: PyTorch's DTensors, of whose frameworks FSDP's mixed precision (wide_weights) is.
+// Their gather is an operator for automatic differentiation, which keeps what the product read
+// (torch/distributed/tensor/parallel/style.py: ColwiseParallel; seen in recorded peaks).
+bool keeps_gathered(const LayerContext& context);
 // Of the residual stream: in fp32 under automatic casting.
 Bytes stream_element(const LayerContext& context);
 // The slots of experts that this rank computes.

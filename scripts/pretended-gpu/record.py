@@ -71,6 +71,18 @@ def titan(flavor, gpus, batch, seq, label="", sets=(), ac="none", layers=None, *
     return c
 
 
+def ranks(way, model, gpus, batch, seq, label="", sets=(), **more):
+    """A plain loop of a model of Transformers over ranks: ddp (DistributedDataParallel), fsdp2 (fully_shard of each layer and the model, reduced in
+    fp32) or accelerate (its FSDP 2, mixed_precision bf16: reduced in bf16); fsdp2 and accelerate keep weights in fp32."""
+    c = one("loop", model, batch, seq, label, sets=sets, **more)
+    c.update(kind="ranks", way=way, gpus=gpus, id=c["id"].replace("loop", f"{way} {gpus} GPUs", 1))
+    return c
+
+
+# weights in bf16, as transformers-expert-loop's file says
+LOOP = ("runtime.autocast=false", "runtime.gradients.type=training", "runtime.optimizer.master_weights=false")
+SHARDED = ("zero=3", "runtime.optimizer.master_weights=true")
+
 CASES = [
     one("loop", "llama-12", 4, 2048),
     one("loop", "llama-12", 4, 2048, checkpoint=True),
@@ -92,7 +104,7 @@ CASES = [
     one("lora", "qwen3-12", 4, 1024, "LoRA 16", sets=["workload.adapter_rank=16", "workload.adapter_on=linear"]),
     one("lora", "llama-6-wide", 2, 2048, "LoRA 16", checkpoint=True, sets=["workload.adapter_rank=16", "workload.adapter_on=linear"]),
     one("loop", "qwen3-12", 2, 2048, "AdamW8bit", optimizer="AdamW8bit", sets=["workload.optimizer=adam8bit"]),
-    one("loop", "mixtral-6", 4, 1024, "eager experts", experts="eager", framework="transformers"),
+    one("loop", "mixtral-6", 4, 1024, "eager experts", experts="eager", framework="transformers-expert-loop", sets=LOOP),
     one("loop", "mixtral-6", 2, 2048, "grouped", experts="grouped_mm", framework="transformers"),
     titan("8B", 8, 1, 4096, sets=["zero=3"]),
     titan("8B", 8, 1, 8192, ac="full", sets=["zero=3"]),
@@ -104,6 +116,18 @@ CASES = [
     titan("70B", 256, 1, 4096, ac="full", tp=8, layers=20, sets=["zero=3", "tp=8"], label="20 layers"),
     titan("8B", 8, 1, 4096, ac="full", pp=2, accumulate=8, sets=["zero=2", "pp=2"], label="1f1b"),
     titan("8B", 64, 1, 8192, ac="full", cp=4, sets=["zero=3", "cp=4"]),
+    ranks("fsdp2", "llama-6-wide", 8, 2, 2048, sets=[*SHARDED, "runtime.gradients.type=fp32"]),
+    ranks("fsdp2", "llama-6-wide", 8, 4, 2048, checkpoint=True, sets=[*SHARDED, "runtime.gradients.type=fp32"]),
+    ranks("accelerate", "qwen3-12", 8, 2, 2048, sets=[*SHARDED, "runtime.gradients.type=training"]),
+    ranks("ddp", "llama-12", 8, 4, 2048, sets=["zero=0", "runtime.gradients.bucket=25 MiB"]),
+    ranks("ddp", "qwen3-12", 8, 4, 1024, optimizer="AdamW8bit", label="AdamW8bit",
+          sets=["zero=0", "workload.optimizer=adam8bit", "runtime.gradients.bucket=25 MiB"]),
+    # other sizes, not looked at before the mends of 30 November's evening
+    one("loop", "mixtral-6", 2, 4096, "eager experts", experts="eager", framework="transformers-expert-loop", sets=LOOP),
+    one("lora", "llama-12", 4, 2048, "LoRA 16", sets=["workload.adapter_rank=16", "workload.adapter_on=linear"]),
+    trainer("gpt2-large", 4, 1024, checkpoint=True),
+    titan("8B", 32, 2, 4096, tp=4, sets=["zero=3", "tp=4"]),
+    titan("8B", 64, 1, 16384, tp=8, ac="full", sets=["zero=3", "tp=8"]),
 ]
 
 
@@ -139,9 +163,10 @@ def forecast(stepcast, cases, cluster):
             path.write_text(json.dumps(config_of(c)), encoding="utf-8")
             degrees = c.get("degrees", {})
             data = c["gpus"] // (degrees.get("tp", 1) * degrees.get("pp", 1) * degrees.get("cp", 1))
+            split = ["sequence_parallel=true"] if degrees.get("tp", 1) > 1 else []  # apply_tp splits the sequence
             recompute = c.get("checkpoint") or c.get("ac") == "full"
             sets = [f"seq={c['seq']}", f"micro_batch={c['batch']}", f"global_batch={c['batch'] * c['accumulate'] * data}",
-                    f"recompute={'full' if recompute else 'none'}", f"workload.dtype={c.get('precision', 'bf16')}", "workload.optimizer=adam"]
+                    f"recompute={'full' if recompute else 'none'}", f"workload.dtype={c.get('precision', 'bf16')}", "workload.optimizer=adam", *split]
             sets = [one for one in sets if one.split("=")[0] not in {x.split("=")[0] for x in c["sets"]}] + list(c["sets"])
             cluster_ = cluster if c["gpus"] == 1 else "H100"
             command = [stepcast, "simulate", str(path), "--cluster", cluster_, "--gpus", str(c["gpus"]), "--framework", c["framework"], "--memory", "--json"]
@@ -149,7 +174,8 @@ def forecast(stepcast, cases, cluster):
             row = dict(case_id=c["id"], keys=f"{c['framework']} " + " ".join(sets))
             try:
                 said = json.loads(ran.stdout)["allocator_bytes"]
-                row.update(allocated=said["allocated"], reserved=said["reserved"], kinds=" ".join(f"{k}={v / GIB:.3f}" for k, v in said["kinds"].items()))
+                of_rank = said.get("stages", [said])[0]  # rank 0 is in the first
+                row.update(allocated=of_rank["allocated"], reserved=of_rank["reserved"], kinds=" ".join(f"{k}={v / GIB:.3f}" for k, v in said["kinds"].items()))
             except (json.JSONDecodeError, KeyError) as error:
                 row.update(note=(ran.stderr.strip() or repr(error)).replace("\n", " ")[:300])
             yield row
@@ -203,6 +229,50 @@ def run_titan(torch, c):
     return sum(q.numel() for part in trainer.model_parts for q in part.parameters())
 
 
+def wrapped(torch, c, model):
+    """The model as its way over ranks wraps it, and the context of its forward."""
+    for variable, value in dict(RANK=0, LOCAL_RANK=0, WORLD_SIZE=c["gpus"], LOCAL_WORLD_SIZE=min(8, c["gpus"]), MASTER_ADDR="localhost", MASTER_PORT=29500).items():
+        os.environ[variable] = str(value)
+    layer = type(model.model.layers[0])
+    if c["way"] == "ddp":
+        # it compares shapes that the host reads from the device
+        torch.nn.parallel.distributed._verify_param_shape_across_processes = lambda *_: None
+        model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[0])
+
+        def reduced(_, bucket):  # the fake group gives no result; a sum is in place
+            future = torch.futures.Future()
+            future.set_result(bucket.buffer())
+            return future
+
+        model.register_comm_hook(None, reduced)
+        return model
+    if c["way"] == "accelerate":
+        import accelerate
+        os.environ["ACCELERATE_USE_FSDP"] = "true"
+        plugin = accelerate.FullyShardedDataParallelPlugin(fsdp_version=2, auto_wrap_policy="transformer_based_wrap", reshard_after_forward=True,
+                                                           transformer_cls_names_to_wrap=[layer.__name__], cpu_ram_efficient_loading=False)
+        optimizer = torch.optim.SGD(model.parameters())  # which FSDP 2 wants beside the model; the loop makes its own
+        return accelerate.Accelerator(mixed_precision="bf16", fsdp_plugin=plugin).prepare(model, optimizer)[0]
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    for block in [*model.model.layers, model]:
+        fully_shard(block, mp_policy=policy)
+    return model
+
+
+def run_ranks(torch, users, bench, c, watch):
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+    torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=c["gpus"])
+    model = users.build_hub(bench, c["model"], c["seq"], torch.bfloat16 if c["way"] == "ddp" else torch.float32)
+    if c["checkpoint"]:
+        model.gradient_checkpointing_enable()
+    weights = sum(q.numel() for q in model.parameters())
+    model = wrapped(torch, c, model)
+    bench.clear()  # the whole model was built on the device, which no rank of a larger one could
+    users.plain_loop(bench, c, watch, model, users.random_tokens(bench, c), lambda x: model(input_ids=x, labels=x).loss)
+    return weights
+
+
 def record_here(name, snapshot):
     """One case in this process: prints a JSON object."""
     sys.path.insert(0, str(HERE))
@@ -225,7 +295,7 @@ def record_here(name, snapshot):
         torch.manual_seed(1)
         watch = users.Watch(bench)
         with contextlib.redirect_stdout(sys.stderr):
-            weights = users.RUNS[c["kind"]](bench, c, watch)["parameters"]
+            weights = run_ranks(torch, users, bench, c, watch) if c["kind"] == "ranks" else users.RUNS[c["kind"]](bench, c, watch)["parameters"]
     if snapshot:
         torch.cuda.memory._dump_snapshot(snapshot)
     versions = {n: importlib.metadata.version(n) for n in ("torch", "transformers", "peft", "torchtitan", "bitsandbytes") if importlib.util.find_spec(n)}

@@ -19,7 +19,8 @@ GatheredWeights::GatheredWeights(TensorRecorder& tensors, const std::vector<Unit
     : tensors_(tensors), reuse_bytes_(reuse_bytes) {
     for (const UnitModules& unit : units) {
         firsts_.push_back(modules_.size());
-        for (const double bytes : unit.bytes) modules_.push_back({unit.what, bytes});
+        for (const double bytes : unit.bytes)
+            modules_.push_back({unit.what, bytes, 0, unit.parameters, unit.stays});
     }
     firsts_.push_back(modules_.size());
     set_distances(units);
@@ -51,6 +52,7 @@ void GatheredWeights::share_table() {
 
 void GatheredWeights::gather(std::size_t module) {
     const Module& of = modules_[module];
+    if (of.stays && !staying_.empty()) return;
     if (of.bytes > 0 && !gathered_.contains(module))
         gathered_[module] = tensors_.make(TensorKind::gathered, of.what, of.bytes, gather_stream);
 }
@@ -62,9 +64,21 @@ void GatheredWeights::release(std::size_t module) {
     gathered_.erase(found);
 }
 
+void GatheredWeights::copy_out(std::size_t unit, Direction direction) {
+    const Module& of = modules_[unit];
+    if (!of.stays || staying_.empty())
+        for (const double bytes : of.parameters)
+            parameters_.push_back(tensors_.make(TensorKind::gathered, of.what, bytes));
+    const bool is_forward = direction == Direction::forward;
+    if (!is_forward) release(unit);
+    if (unit == 0) return;
+    is_forward ? release(unit - 1) : gather(unit - 1);
+}
+
 void GatheredWeights::before(std::size_t unit, std::size_t module, Direction direction) {
     const std::size_t own = firsts_[unit] + module;
     gather(own);
+    if (!modules_[own].parameters.empty()) return copy_out(own, direction);
     if (direction == Direction::backward) {
         if (own > 0) gather(own - 1);
     } else if (own + 1 < (direction == Direction::rerun ? firsts_[unit + 1] : modules_.size())) {
@@ -74,6 +88,12 @@ void GatheredWeights::before(std::size_t unit, std::size_t module, Direction dir
 
 void GatheredWeights::after(std::size_t unit, std::size_t module, Direction direction) {
     const std::size_t own = firsts_[unit] + module;
+    if (modules_[own].stays && direction == Direction::forward)
+        std::swap(parameters_, staying_);
+    else if (modules_[own].stays)
+        tensors_.free(staying_);
+    tensors_.free(parameters_);
+    if (!modules_[own].parameters.empty() && own + 1 < modules_.size()) return;
     const bool used_soon = direction == Direction::rerun || (direction == Direction::forward &&
                                                              modules_[own].distance < reuse_bytes_);
     if (!used_soon) release(own);

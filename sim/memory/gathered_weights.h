@@ -1,6 +1,11 @@
 // Weights that are gathered before a pass, with those of the next one meanwhile, and freed after
 // it: of whole units (FSDP), or with hooks at every module (DeepSpeed 0.19.8,
-// runtime/zero/partitioned_param_coordinator.py:376). The latter stay if they are used again before
+// runtime/zero/partitioned_param_coordinator.py:376).
+// FSDP gathers a unit in one tensor and copies that out to its parameters. In a forward it stays
+// until the next unit has been gathered; in a backward it goes at once, and then the unit in front
+// is gathered (torch 2.11, distributed/fsdp/_fully_shard/_fsdp_param_group.py: wait_for_unshard,
+// pre_backward; _fsdp_state.py: _post_forward).
+// Modules' weights stay if they are used again before
 // reuse_distance other weights (:574). So weights of the last layers stay from the forward to the
 // backward, and those of a tied table from one end of the model to the other. Of one rank, too:
 // what it gathers is a copy.
@@ -17,6 +22,8 @@ struct UnitModules {
     std::string what;
     bool again = false;  // computed again before its backward
     std::vector<double> bytes;
+    std::vector<double> parameters = {};  // to which they are copied out
+    bool stays = false;                   // from its forward to its backward
 };
 
 // Of a unit's operators.
@@ -37,9 +44,12 @@ private:
         std::string what;
         double bytes = 0;
         double distance = 0;  // bytes of weights between its forward and its next use
+        std::vector<double> parameters = {};
+        bool stays = false;
     };
     void gather(std::size_t module);
     void release(std::size_t module);
+    void copy_out(std::size_t unit, Direction direction);
     void set_distances(const std::vector<UnitModules>& units);
     void share_table();
 
@@ -48,6 +58,7 @@ private:
     std::vector<Module> modules_;
     std::vector<std::size_t> firsts_;
     std::map<std::size_t, TensorId> gathered_;
+    TensorIds parameters_, staying_;
 };
 
 }  // namespace stepcast

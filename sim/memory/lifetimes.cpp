@@ -8,7 +8,9 @@
 #include <optional>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
+#include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "model/machine/libraries.h"
 #include "model/transformer/rank_shape.h"
@@ -130,13 +132,36 @@ private:
         const double element = c_.shape.element().si();
         for (const UnitPlace& unit : units_.front()) {
             UnitModules& of = units.emplace_back(unit.tape->what, unit.again);
-            if (by_module_)
+            if (by_module_) {
                 of.bytes = module_bytes(*unit.tape);
-            else
-                of.bytes = {element * (in_common(c_, unit.tape->weights.trained) +
-                                       in_common(c_, unit.tape->weights.frozen))};
+                continue;
+            }
+            const RankWeights& trained = unit.tape->weights.trained;
+            const double common = in_common(c_, trained),
+                         frozen = in_common(c_, unit.tape->weights.frozen);
+            of.bytes = {element * (common + frozen)};
+            if (common > 0)
+                for (const std::int64_t matrix : unit.tape->matrices)
+                    of.parameters.push_back(real(matrix) * element * common / trained.all());
+            if (frozen > 0) of.parameters.push_back(element * frozen);
         }
+        if (by_module_ || e_.parallelism.pp > 1) return units;
+        // torchtitan's loss is its loop's, and it keeps the weights of the logits until the
+        // backward (0.2.2, models/llama3/infra/parallelize.py: apply_fsdp)
+        if (composes(e_, Composed::loss))
+            join_ends(units);
+        else
+            units.back().stays = true;
         return units;
+    }
+
+    // The first unit has the weights of both ends.
+    static void join_ends(std::vector<UnitModules>& units) {
+        UnitModules &first = units.front(), &last = units.back();
+        first.bytes.front() += last.bytes.front();
+        append(first.parameters, std::exchange(last.parameters, {}));
+        first.stays = true;
+        last.bytes.front() = 0;
     }
 
     // --- events
@@ -155,7 +180,8 @@ private:
         const int group = lead_ > 0 ? passes_ / passes_a_stream : 0;
         return static_cast<std::uint8_t>(first_exchange_stream + group % exchange_streams);
     }
-    void begin_pass() {
+    void begin_pass(std::size_t unit) {
+        unit_ = unit;
         const std::uint8_t before = exchange_stream();
         ++passes_;
         if (lead_ == 0 || exchange_stream() != before) waiting_.push_back({before, issued_});
@@ -304,9 +330,10 @@ private:
         if (slot.pass == Pass::forward) {
             for (std::size_t i = 0; i < units.size(); ++i) {
                 layer = units[i].layer;
-                if (makes_casts(e_)) casts_[key].push_back(casts_of(*units[i].tape));
-                around(i, GatherPass::forward, [&] { forward(units[i], kept_[key]); });
-                if (makes_casts(e_) && casts_again(units[i])) free(casts_[key].back());
+                begin_casts(casts_[key].emplace_back(), *units[i].tape);
+                begin_pass(i);
+                forward(units[i], kept_[key]);
+                if (casts_again(units[i])) free(casts_[key].back());
             }
             free_cache(units, key);
             free(leaving_);
@@ -316,11 +343,13 @@ private:
             const bool split = slot.pass == Pass::input_backward;
             for (std::size_t i = units.size(); i-- > 0;) {
                 layer = units[i].layer;
-                if (makes_casts(e_) && units[i].again)
-                    casts_[key].back() = casts_of(*units[i].tape);
-                around(i, GatherPass::backward, [&] { backward(units[i], kept_[key], split); });
-                // a copy is a product's own once the context of the forward has ended
-                if (makes_casts(e_)) free_last_of(casts_[key]);
+                if (units[i].again)
+                    begin_casts(casts_[key].back(), *units[i].tape);
+                else
+                    casts_now_ = &casts_[key].back();
+                begin_pass(i);
+                backward(units[i], kept_[key], split);
+                free_last_of(casts_[key]);
                 if (split)
                     put_off_[key].push_back(make(TensorKind::activations, units[i].tape->what,
                                                  real(units[i].tape->put_off)));
@@ -343,38 +372,53 @@ private:
         for (std::size_t i = 0; i < units.size(); ++i)
             if (units[i].again) free(casts_[key][i]);
     }
-    // Looking up words is no product, so an embedding is cast for the logits alone
-    // (aten/src/ATen/autocast_mode.h: the list of lower_precision_fp).
-    TensorIds casts_of(const UnitTape& tape) {
-        TensorIds casts;
-        if (tape.what == "embedding" && !e_.workload.tied) return casts;
+    // Under automatic casting a product casts its own matrix, and its backward lets go of the copy
+    // once the context of the forward has ended; looking up words is no product, so that an
+    // embedding is cast for the logits alone (aten/src/ATen/autocast_mode.h: the list of
+    // lower_precision_fp). Otherwise, and of adapters, which are no products of the list, a unit
+    // begins with all copies.
+    void begin_casts(TensorIds& casts, const UnitTape& tape) {
+        casts_now_ = &casts;
+        const bool by_product = casts_weights(e_) && e_.workload.adapter_rank == 0,
+                   looks_up = tape.what == "embedding" && !e_.workload.tied;
+        if (!makes_casts(e_) || by_product || looks_up) return;
         for (const std::int64_t elements : tape.matrices)
-            casts.push_back(make(TensorKind::weights, "cast",
-                                 real(elements) * share(tape, 3) * c_.shape.element().si()));
-        return casts;
+            casts.push_back(cast(real(elements) * share(tape, 3) * c_.shape.element().si()));
     }
+    [[nodiscard]] bool is_cast(const OperatorTape& op) const {
+        return casts_weights(e_) && op.is_product && op.weight_gradient > 0;
+    }
+    TensorId cast(double bytes) { return make(TensorKind::weights, "cast", bytes); }
     void free_last_of(std::vector<TensorIds>& units) {
         free(units.back());
         units.pop_back();
     }
 
-    // ZeRO 3 gathers the weights of a unit before its pass, and those of the next one meanwhile.
-    template <class Work>
-    void around(std::size_t unit, GatherPass direction, Work&& work) {
-        begin_pass();
-        unit_ = unit;
-        if (gathers_ && !by_module_) gathers_->before(unit, 0, direction);
-        work();
-        if (gathers_ && !by_module_) gathers_->after(unit, 0, direction);
+    // ZeRO 3 gathers the weights of a unit before its pass; in a backward before what computes it
+    // again. A loss of the training loop's own is no part of the unit that it follows.
+    void begin_unit(GatherPass direction) {
+        if (gathers_ && !by_module_) gathers_->before(unit_, 0, direction);
+    }
+    void end_unit(GatherPass direction) {
+        if (gathers_ && !by_module_) gathers_->after(unit_, 0, direction);
+    }
+    static bool is_loss(const OperatorTape& op) { return op.what == "loss"; }
+    // Models of Transformers make their loss themselves, and FSDP wraps their layers alone, so that
+    // the ends are the whole model's, whose weights stay from the forward to the backward (torch
+    // 2.11, fully_shard/_fsdp_state.py: _lazy_init, the root's reshard_after_forward).
+    [[nodiscard]] bool ends_in_root() const {
+        return !by_module_ && gathers_ && e_.parallelism.pp == 1 && composes(e_, Composed::loss);
     }
 
     void forward(const UnitPlace& unit, TensorIds& kept) {
+        begin_unit(GatherPass::forward);
         const bool alternate = e_.parallelism.recompute == Recompute::alternate;
         TensorIds& waits = leaves(unit) ? leaving_ : kept;
         if (unit.again)
             waits.push_back(make(TensorKind::activations, "input", real(unit.tape->input)));
         run_forward(*unit.tape, unit.again, alternate, waits, GatherPass::forward);
         if (leaves(unit)) let_leave(0);
+        end_unit(GatherPass::forward);
     }
     // What a unit keeps goes to the host; the ends of the model keep theirs (trl 1.16: NoOpManager
     // around the head).
@@ -401,6 +445,25 @@ private:
             make(TensorKind::workspaces, "products", product_workspace(e_.cluster.gpu).si());
     }
 
+    // The first `count` of what an operator keeps; what it passes, and the others, go on their way
+    // from the first of them, which it reads, to its result.
+    TensorIds make_held(const OperatorTape& op, TensorKind kind, std::size_t count) {
+        TensorIds held, last;
+        const auto pass = [&](std::int64_t bytes) {
+            const TensorId next = make(TensorKind::work, op.what, real(bytes));
+            free(last);
+            last.push_back(next);
+        };
+        for (std::size_t i = 0; i < std::max<std::size_t>(1, count); ++i) {
+            if (i < count) held.push_back(make(kind, op.what, real(op.kept[i])));
+            if (i > 0) continue;
+            for (std::size_t j = count; j < op.kept.size(); ++j) pass(op.kept[j]);
+            for (const std::int64_t bytes : op.passing) pass(bytes);
+            free(last);
+        }
+        return held;
+    }
+
     // `passing`: nothing lasts until the backward but what an alternate recompute keeps
     void run_forward(const UnitTape& tape, bool passing, bool alternate, TensorIds& kept,
                      GatherPass direction) {
@@ -418,13 +481,17 @@ private:
                     op.what == "loss" ? TensorKind::logits : TensorKind::activations;
                 TensorIds made;
                 if (op.made_first) made = make_all(TensorKind::work, op.what, op.made);
+                if (is_cast(op))
+                    casts_now_->push_back(cast(real(op.weight_gradient) * share(tape, 3)));
+                const std::size_t stay = op.kept.size() - (passing ? op.for_backward : 0);
+                TensorIds held = make_held(op, passing ? TensorKind::work : kind, stay);
                 if (passing) {
-                    now = make_all(TensorKind::work, op.what, op.kept);
+                    now = std::move(held);
                     if (alternate)
                         for (const TensorId id : make_all(kind, op.what, op.rerun))
                             kept.push_back(id);
                 } else {
-                    for (const TensorId id : make_all(kind, op.what, op.kept)) kept.push_back(id);
+                    append(kept, held);
                     now = make_all(TensorKind::work, op.what, op.again);
                 }
                 if (!op.made_first) made = make_all(TensorKind::work, op.what, op.made);
@@ -446,6 +513,8 @@ private:
         TensorIds& stack = unit.again ? again : kept;
         const bool returns = leaves(unit) && !unit.again;
         TensorIds next;  // comes from the host meanwhile
+        bool begun = ends_in_root() || !is_loss(tape.blocks.back().operators.back());
+        if (begun) begin_unit(GatherPass::backward);
         if (unit.again && leaves(unit)) {
             kept.push_back(make(TensorKind::activations, "input", real(tape.input)));
             next.push_back(make(TensorKind::activations, "input", real(tape.input)));
@@ -459,7 +528,12 @@ private:
                     made_again_.push_back(id);
             for (auto op = block->operators.rbegin(); op != block->operators.rend(); ++op) {
                 if (returns) bring_back(*op);
+                if (!begun && !is_loss(*op)) {
+                    begun = true;
+                    begin_unit(GatherPass::backward);
+                }
                 run_backward(*op, chain, split);
+                if (is_cast(*op)) free_last(*casts_now_, 1);
                 if (!returns) free_last(stack, op->kept.size());
             }
             const TensorId result = make(TensorKind::work, "residual", real(block->result));
@@ -470,6 +544,7 @@ private:
         free(returned_);
         if (unit.again) free_last(kept, 1 + rerun_tensors(tape));
         free(next);
+        end_unit(GatherPass::backward);
         if (shards_gradients() && !split && !flat_) reduce(tape);
     }
     [[nodiscard]] std::size_t rerun_tensors(const UnitTape& tape) const {
@@ -499,6 +574,8 @@ private:
         if (op.is_product) take_workspace();
         if (op.buffer > 0 && !op.sums) wait_for_device(gradients);
         if (op.weight_gradient > 0 && !split) weight_gradient(op);
+        if (op.gradient_in_turns && !split)
+            free(make(TensorKind::work, op.what, real(op.weight_gradient)));
         if (!gradients.empty()) {
             free(chain);
             chain = std::move(gradients);
@@ -547,20 +624,30 @@ private:
         }
     }
 
-    // A unit's gradients are copied into one tensor, reduced, and the rank's piece stays.
+    // A unit's gradients are copied into one tensor, once the one before it has gone; of the
+    // reduced the rank's piece stays or is added to an earlier one (torch 2.11, _fully_shard/
+    // _fsdp_param_group.py: post_backward; _fsdp_collectives.py: foreach_reduce).
     void reduce(const UnitTape& tape) {
-        const double elements = in_common(c_, tape.weights.trained);
+        RankWeights weights = tape.weights.trained;
+        if (ends_in_root() && layer < 0) {
+            root_weights_ += weights;
+            append(root_gradients_, std::exchange(unit_gradients_, {}));
+            if (layer_is_head()) return;
+            weights = std::exchange(root_weights_, {});
+            std::swap(unit_gradients_, root_gradients_);
+        }
+        const double elements = in_common(c_, weights);
         if (elements == 0) return free(unit_gradients_);
         const Bytes type = size_of(trained_gradients(e_));
-        const TensorId sent =
-            make(TensorKind::exchanged, "gradients", elements * type.si(), gather_stream);
+        free(in_flight_);
+        in_flight_.push_back(make(TensorKind::exchanged, "gradients", elements * type.si()));
         free(unit_gradients_);
         const auto key = std::pair{layer, tape.what};
+        const double piece = shared_out(c_, weights, 2) * type.si();
         if (frees() && !own_gradients_.contains(key))
-            own_gradients_[key] = make(TensorKind::gradients, tape.what,
-                                       shared_out(c_, tape.weights.trained, 2) * type.si());
-        if (!in_flight_.empty()) free(in_flight_);
-        in_flight_.push_back(sent);
+            own_gradients_[key] = make(TensorKind::gradients, tape.what, piece, reduce_stream);
+        else
+            free(make(TensorKind::exchanged, "gradients", piece, reduce_stream));
     }
 
     void put_off_weights(const std::vector<UnitPlace>& units, std::pair<int, int> key) {
@@ -648,6 +735,7 @@ private:
     // by chunk and micro-batch; casts of each unit that the forward has passed
     std::map<std::pair<int, int>, TensorIds> kept_, put_off_;
     std::map<std::pair<int, int>, std::vector<TensorIds>> casts_;
+    TensorIds* casts_now_ = nullptr;  // of the unit that runs
     RankWeights trained_;
     std::optional<GatheredWeights> gathers_;
     bool by_module_ = brings_modules(c_);
@@ -660,6 +748,8 @@ private:
     std::map<std::pair<int, std::string>, TensorId> own_gradients_;
     std::set<std::int64_t> dummies_;
     TensorIds buckets_;
+    RankWeights root_weights_;  // of the ends that are reduced together
+    TensorIds root_gradients_;
 };
 
 }  // namespace

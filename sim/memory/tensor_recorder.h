@@ -12,7 +12,7 @@ namespace stepcast {
 using TensorId = std::uint32_t;
 using TensorIds = std::vector<TensorId>;
 
-inline constexpr std::uint8_t gather_stream = 1, first_exchange_stream = 2;
+inline constexpr std::uint8_t gather_stream = 1, reduce_stream = 2, first_exchange_stream = 3;
 
 class TensorRecorder {
 public:

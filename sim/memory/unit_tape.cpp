@@ -21,9 +21,14 @@ void add(TensorList& list, const TensorSizes& sizes, double share = 1) {
     for (const Bytes bytes : sizes) add(list, share * bytes);
 }
 
-// Whether the next operator keeps the result of this one as its input.
-bool is_kept_next(const Block& block, std::size_t i) {
+// Whether the next operator keeps the result of this one as its input. GELU in steps keeps a copy
+// in fp32 under automatic casting.
+bool is_kept_next(const Block& block, std::size_t i, const LayerContext& c) {
     if (i + 1 >= block.size()) return false;
+    const Experiment& e = c.experiment;
+    if (std::holds_alternative<Activate>(block[i + 1]) && casts_weights(e) &&
+        e.workload.activation == Activation::gelu_steps && composes(e, Composed::activation))
+        return false;
     return std::holds_alternative<Activate>(block[i + 1]) ||
            std::holds_alternative<Elementwise>(block[i + 1]) ||
            std::holds_alternative<Loss>(block[i + 1]);
@@ -53,8 +58,11 @@ struct TapeRules : BlockRules {
         // what the reduction leaves of the whole gradient
         if (!op.constant_input && !op.detached) add(tape.gradients, spreads ? 1.0 / p.tp * in : in);
         if (spreads) {
-            add(tape.brought, in);
-            gather_again(in);
+            const bool keeps = keeps_gathered(c) && op.split == Split::column;
+            // a sequence alone arrives in order (PyTorch 2.11, torch/_utils.py:
+            // _maybe_view_chunk_cat)
+            if (!keeps || s.batch > 1) add(tape.brought, in);
+            if (!keeps) gather_again(in);
             if (!op.constant_input && !op.detached) add(tape.brought_back, in);
         }
         if (sums) {
@@ -65,10 +73,14 @@ struct TapeRules : BlockRules {
         } else if (!kept_next) {
             add(tape.made, out);
         }
-        if (w.adapter_rank == 0)
-            tape.weight_gradient = whole(number(op.out.rank * op.in.rank) * s.element());
-        else
+        if (w.adapter_rank > 0) {
             add(tape.work, memory.work);
+            if (op.adapter_rank > 0)
+                tape.trained = {op.in.rank * op.adapter_rank, op.adapter_rank * op.out.rank};
+            return;
+        }
+        tape.weight_gradient = whole(number(op.out.rank * op.in.rank) * s.element());
+        tape.trained = {op.out.rank * op.in.rank};
     }
     void operator()(const GroupedLinear& op) const {
         tape.is_product = true;
@@ -77,6 +89,11 @@ struct TapeRules : BlockRules {
         if (!kept_next) add(tape.made, slots * number(op.out.rank) * s.element());
         if (w.adapter_rank > 0) return;
         tape.weight_tensors = std::max(1, w.moe.experts / p.ep);
+        tape.trained = {tape.weight_tensors * op.out.rank * op.in.rank};
+        // the loop picks an expert of one parameter, and the gradient of what it picks is as large
+        // as all (transformers 5.17, models/mixtral/modeling_mixtral.py: gate_up_proj[expert_idx])
+        tape.gradient_in_turns =
+            r.experts.one_by_one && composes(*this, Composed::experts) && tape.weight_tensors > 1;
         tape.weight_gradient =
             whole(tape.weight_tensors * number(op.out.rank * op.in.rank) * s.element());
     }
@@ -151,23 +168,27 @@ BlockTape tape_of(const Block& block, const LayerContext& c, double share) {
         one.what = name_of(block[i]);
         add(one.kept, memories.operators[i].kept, share);
         add(one.again, memories.operators[i].again, share);
+        add(one.passing, memories.operators[i].passing, share);
+        one.for_backward = static_cast<std::size_t>(memories.operators[i].for_backward);
         add(one.rerun, memories.kept_by_alternate[i], share);
-        std::visit(TapeRules{{c}, one, memories.operators[i], is_kept_next(block, i)}, block[i]);
-        if (!one.kept.empty() || !one.again.empty() || !one.made.empty() ||
+        std::visit(TapeRules{{c}, one, memories.operators[i], is_kept_next(block, i, c)}, block[i]);
+        if (!one.kept.empty() || !one.again.empty() || !one.made.empty() || !one.passing.empty() ||
             !one.gradients.empty() || one.weight_gradient > 0)
             tape.operators.push_back(std::move(one));
     }
     return tape;
 }
 
-// A matrix each, and the rest in one.
-void add_weights(UnitTape& tape, const UnitWeights& weights, const std::vector<Matrix>& matrices) {
+// A tensor for each trained matrix, and the rest in one.
+void add_weights(UnitTape& tape, const UnitWeights& weights) {
     double rest = weights.trained.all();
-    for (const Matrix& matrix : matrices)
-        if (matrix.elements() <= rest) {
-            tape.matrices.push_back(std::llround(matrix.elements()));
-            rest -= matrix.elements();
-        }
+    for (const BlockTape& block : tape.blocks)
+        for (const OperatorTape& op : block.operators)
+            for (const std::int64_t elements : op.trained) {
+                if (real(elements) > rest) continue;
+                tape.matrices.push_back(elements);
+                rest -= real(elements);
+            }
     if (rest >= 1) tape.matrices.push_back(std::llround(rest));
     tape.weights = weights;
 }
@@ -183,7 +204,12 @@ std::vector<OperatorTape> composed_loss(const LayerContext& c) {
     cast.what = loss.what = "loss";
     cast.made = {whole(logits * c.shape.element())};
     loss.kept = {whole(logits * memory.kept)};
-    loss.work = loss.gradients = {whole(logits * (memory.made - memory.kept))};
+    loss.gradients = {whole(logits * memory.kept)};
+    for (Bytes made = memory.made - memory.kept; made > Bytes(0); made -= memory.kept)
+        add(loss.work, logits * memory.kept);
+    // beside its result what split DTensors are less their maximum, or its exponential
+    // (_log_softmax)
+    if (memory.made > 2.0 * memory.kept) loss.passing = {whole(logits * memory.kept)};
     if (memory.kept > c.shape.element()) {
         add(cast.made, logits * memory.kept);
         cast.gradients = {whole(logits * c.shape.element())};
@@ -233,9 +259,7 @@ UnitTape layer_tape(const LayerContext& c, int layer) {
         tape.blocks.push_back(tape_of(one.block, c, one.share));
     tape.input = whole((stream_element(c) / c.shape.element()) * c.shape.outer());
     tape.put_off = whole(layer_memory(c, layer).put_off);
-    const bool adapted = c.experiment.workload.adapter_rank > 0;
-    add_weights(tape, layer_weights(c, layer),
-                adapted ? std::vector<Matrix>{} : layer_matrices(c, layer));
+    add_weights(tape, layer_weights(c, layer));
     return tape;
 }
 
@@ -247,8 +271,13 @@ UnitTape embedding_tape(const LayerContext& c) {
     const Activations memory = embedding_memory(c);
     add(embed.kept, memory.kept);
     embed.weight_gradient = whole(table_gradient(c));
+    // a DTensor's is of the whole vocabulary, of which the rank then takes its part (torch 2.11,
+    // aten embedding_dense_backward by num_weights; RowwiseParallel; seen in recorded events)
+    if (keeps_gathered(c) && embed.weight_gradient > 0)
+        add(embed.work,
+            number(long{c.experiment.workload.vocab} * c.shape.hidden) * c.shape.element());
     tape.blocks.push_back({{embed}, whole(c.shape.outer())});
-    add_weights(tape, embedding_weights(c), {});
+    add_weights(tape, embedding_weights(c));
     return tape;
 }
 
@@ -259,12 +288,13 @@ UnitTape head_tape(const LayerContext& c) {
     const double logits = number(c.shape.head_tokens) * number(c.shape.vocab);
     for (OperatorTape& one : block.operators)
         if (one.what == "final_norm") {
+            const Bytes gathered = keeps_gathered(c) ? c.shape.inner(c.shape.hidden) : Bytes(0);
             one.kept.clear();
-            add(one.kept, head_memory(c).kept - logits * loss_memory(c).kept);
+            add(one.kept, head_memory(c).kept - logits * loss_memory(c).kept - gathered);
         }
     for (OperatorTape& one : loss_tape(c)) block.operators.push_back(std::move(one));
     tape.blocks.push_back(std::move(block));
-    add_weights(tape, head_weights(c), {});
+    add_weights(tape, head_weights(c));
     return tape;
 }
 

@@ -16,20 +16,24 @@ using TensorList = std::vector<std::int64_t>;  // bytes of each
 
 struct OperatorTape {
     std::string what;
-    TensorList kept;   // from its forward to its backward
-    TensorList again;  // by its forward, and anew for the backward of its block
-    TensorList rerun;  // of what is kept, or in their place, what an alternate recompute keeps
-    TensorList made;   // by its forward, until the next operator has run
-    bool made_first = false;  // before what is kept
-    TensorList brought;       // by a collective for its forward, as long as that runs
-    TensorList brought_back;  // the same for its backward
-    TensorList gradients;     // of its inputs: from its backward to that of the one before
-    bool sums = false;        // over ranks: by a reduction; its backward gathers its gradient
-    std::int64_t buffer = 0;  // which stays, of what its backward gathers; 0 = has none
-    TensorList work;          // as long as its backward runs
-    bool is_product = false;  // by cuBLAS, which takes a workspace
-    int weight_tensors = 1;   // of which the weight gradient is
+    TensorList kept;     // from its forward to its backward
+    TensorList again;    // by its forward, and anew for the backward of its block
+    TensorList rerun;    // of what is kept, or in their place, what an alternate recompute keeps
+    TensorList passing;  // by its forward, one after another, each until the next one is there
+    std::size_t for_backward = 0;  // of what is kept the last ones, which pass if nothing is
+    TensorList made;               // by its forward, until the next operator has run
+    bool made_first = false;       // before what is kept
+    TensorList brought;            // by a collective for its forward, as long as that runs
+    TensorList brought_back;       // the same for its backward
+    TensorList gradients;          // of its inputs: from its backward to that of the one before
+    bool sums = false;             // over ranks: by a reduction; its backward gathers its gradient
+    std::int64_t buffer = 0;       // which stays, of what its backward gathers; 0 = has none
+    TensorList work;               // as long as its backward runs
+    bool is_product = false;       // by cuBLAS, which takes a workspace
+    int weight_tensors = 1;        // of which the weight gradient is
     std::int64_t weight_gradient = 0;  // in the weights' type; 0 = has none
+    TensorList trained;                // elements of its matrices that are
+    bool gradient_in_turns = false;    // a whole one for each tensor, added to the first
 };
 
 // A part of a unit between two sums of the residual stream.

@@ -322,6 +322,63 @@ TEST_CASE("frozen experts keep neither their slots nor what the second product r
     CHECK(kept() == 48 * 2.0 * Bytes(64 + 64) + scores + 96 * 2.0 * Bytes(64));
 }
 
+// 48 tokens in two slots each: 96 rows of 64 elements. PyTorch's weighting reads what the second
+// product gave, and a loop over the experts also the weighted rows that it adds up: 2 bytes each,
+// the latter 4 under automatic casting, where the sum is fp32.
+TEST_CASE("composed experts keep the second product's result, a loop also what it adds up") {
+    Experiment e = small_model();
+    e.workload.moe = {.experts = 8, .top_k = 2, .ffn = 32};
+    const Routing balanced;
+    const auto kept = [&] {
+        return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0)
+            .feed_forward.kept;
+    };
+    const auto more = [&] {
+        e.runtime.composed = {};
+        const Bytes without = kept();
+        e.runtime.composed = {Composed::experts};
+        return kept() - without;
+    };
+    CHECK(more() == 96 * 64 * Bytes(2));
+    e.runtime.experts.one_by_one = true;
+    CHECK(more() == 96 * 64 * Bytes(2 + 2));
+    e.runtime.autocast = true;
+    CHECK(more() == 96 * 64 * Bytes(2 + 4));
+}
+
+// Two tensor-parallel ranks with 24 of 48 tokens each, 64 elements of 2 bytes a token. Where the
+// backward gathers again, a block keeps of its norm the input and the result of 24 tokens;
+// PyTorch's DTensors keep the input and the gathered result of 48. So do the ends.
+TEST_CASE("products of DTensors keep what sequence parallelism gathered for them") {
+    Experiment e = small_model();
+    e.parallelism.tp = 2;
+    e.parallelism.sequence_parallel = true;
+    const Routing balanced;
+    const auto context = [&](const RankShape& shape, const RankGroups& groups) {
+        return LayerContext{e, shape, groups, balanced};
+    };
+    const auto kept = [&](auto&& of) {
+        const RankShape shape = rank_shape(e);
+        const RankGroups groups = rank_groups(e.parallelism);
+        return of(context(shape, groups));
+    };
+    const auto attention = [](const LayerContext& c) { return layer_memory(c, 0).attention.kept; };
+    const auto rest = [](const LayerContext& c) { return layer_memory(c, 0).feed_forward.kept; };
+    const auto head = [](const LayerContext& c) { return head_memory(c).kept; };
+    const Bytes before = kept(attention), before_rest = kept(rest), before_head = kept(head);
+    e.runtime.wide_weights = true;
+    const Bytes more = (48 - 24) * 64 * Bytes(2);
+    CHECK(kept(attention) - before == more);
+    CHECK(kept(rest) - before_rest == more);
+    CHECK(kept(head) - before_head == more);
+    e.runtime.fused_projections = false;  // three products read one tensor
+    CHECK(kept(attention) - before == more);
+    e.parallelism.sequence_parallel = false;  // nothing is gathered
+    const Bytes whole = kept(rest);
+    e.runtime.wide_weights = false;
+    CHECK(kept(rest) == whole);
+}
+
 // Of the ends: the final norm's result and gradients of the two tables of 64,000 weights are of
 // trained models alone.
 TEST_CASE("frozen tables and norms need no gradients and keep no results") {

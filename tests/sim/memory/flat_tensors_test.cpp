@@ -95,6 +95,28 @@ double left_by_forward(bool again, bool tied, double reuse_distance) {
     return left;
 }
 
+// What lives after each event of a forward and a backward of two units.
+std::vector<double> copied_out(bool first_stays) {
+    const std::vector<UnitModules> units{{"embedding", false, {12}, {8, 4}, first_stays},
+                                         {"layer", false, {6}, {6}}};
+    TensorRecorder tensors;
+    GatheredWeights weights(tensors, units, false, 0);
+    for (const auto& [unit, direction] : {std::pair{0, GatherPass::forward},
+                                          {1, GatherPass::forward},
+                                          {1, GatherPass::backward},
+                                          {0, GatherPass::backward}}) {
+        weights.before(static_cast<std::size_t>(unit), 0, direction);
+        weights.after(static_cast<std::size_t>(unit), 0, direction);
+    }
+    std::vector<double> live;
+    double now = 0;
+    for (const AllocatorEvent& event : tensors.out.events) {
+        const auto bytes = static_cast<double>(tensors.out.tensors.at(event.id).bytes);
+        live.push_back(now += event.kind == AllocatorEvent::Kind::allocate ? bytes : -bytes);
+    }
+    return live;
+}
+
 }  // namespace
 
 // 1e6 16-bit gradients have 2 MB, whatever is in the bucket. Zero 2 makes one in each of two
@@ -240,6 +262,20 @@ TEST_CASE("weights stay gathered that are used again soon") {
     CHECK(left_by_forward(false, false, 40) == 2 * (10 + 6 + 4));
     CHECK(left_by_forward(true, false, 24) == 2 * 10);
     CHECK(left_by_forward(true, false, 25) == 2 * (10 + 6));
+}
+
+// One unit of 12 bytes in two parameters, one of 6. Each comes in one tensor and is copied out to
+// its parameters (8 + 4, 6). The forward's tensor goes once the next unit is copied out, the last
+// one with the forward; in the backward it goes at once, before the unit in front is gathered.
+TEST_CASE("FSDP copies what it has gathered out to parameters") {
+    CHECK(copied_out(false) == std::vector<double>{12, 20, 24, 16, 12, 18, 24, 12, 6, 0,  //
+                                                   6,  12, 6,  18, 12, 20, 24, 12, 4, 0});
+}
+
+// The first is the whole model's own: its parameters stay from its forward to its backward.
+TEST_CASE("the root of FSDP is gathered once in a step") {
+    CHECK(copied_out(true) == std::vector<double>{12, 20, 24, 30, 36, 24, 18, 12,  //
+                                                  18, 24, 18, 12, 4, 0});
 }
 
 // Both layers have 20 weights: a table that is used again within 21 stays, and is the logits'.

