@@ -20,8 +20,7 @@ namespace {
 // (Unmeasured), whose key is of the workload, and the rates of hosts' optimizers: 35 to 120 GB/s.
 double assumed_error(const CostBasis& constant) {
     const bool time = constant.key.starts_with("host.") || constant.key.ends_with("latency") ||
-                      constant.key.starts_with("workload.") ||
-                      constant.key == "host_memory.update";
+                      constant.key.starts_with("workload.") || constant.key == "host_memory.update";
     return time ? assumed_time_error : assumed_share_error;
 }
 

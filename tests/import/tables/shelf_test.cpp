@@ -184,8 +184,9 @@ TEST_CASE("a framework's name means software of its time") {
           "device, h100)");
 }
 
-// The rules of sources.toml without a source: torch.compile and FSDP are what the tool is made of. modalities and OLMo-core compile if
-// told (their packages). Without weights in shards a compiled loop is one under DDP.
+// The rules of sources.toml without a source: torch.compile and FSDP are what the tool is made of.
+// modalities and OLMo-core compile if told (their packages). Without weights in shards a compiled
+// loop is one under DDP.
 TEST_CASE("software that nobody knows is what its row says that it is made of") {
     const auto read_as = [](const std::string& source, const std::string& zero,
                             const std::string& notes) {
