@@ -184,9 +184,8 @@ TEST_CASE("a framework's name means software of its time") {
           "device, h100)");
 }
 
-// The rules of sources.toml without a source: torch.compile and FSDP are what the tool is made of.
-// modalities and OLMo-core compile if told (their packages). Without weights in shards a compiled
-// loop is one under DDP.
+// The rules of sources.toml without a source: of a loop that shards its weights, torch.compile and
+// FSDP say what it is made of. modalities and OLMo-core compile if told (their packages).
 TEST_CASE("software that nobody knows is what its row says that it is made of") {
     const auto read_as = [](const std::string& source, const std::string& zero,
                             const std::string& notes) {
@@ -198,7 +197,7 @@ TEST_CASE("software that nobody knows is what its row says that it is made of") 
     CHECK(read_as("someone", "3 hybrid", "FSDP2, torch.compile") == "fsdp");
     CHECK(read_as("someone", "3", "FSDP2; compile off") == "fsdp-eager");
     CHECK(read_as("someone", "3", "FSDP, without torch.compile") == "fsdp-eager");
-    CHECK(read_as("someone", "0", "torch.compile") == "ddp");
+    CHECK(read_as("someone", "0", "torch.compile") == "default");
     CHECK(read_as("someone", "3", "") == "default");
     CHECK(read_as("modalities", "3", "") == "fsdp-eager");
     CHECK(read_as("olmo-core", "3", "torch.compile") == "fsdp");
