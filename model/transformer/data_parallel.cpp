@@ -86,9 +86,10 @@ MemoryPass state_bytes(const Experiment& e) {
 // are the host's, every micro-batch but the last brings what was there, adds and returns it
 // (DeepSpeed 0.19.8, runtime/zero/stage_1_and_2.py: async_accumulate_grad_in_cpu_via_gpu), and the
 // host casts the weights (bit16_partition_buffer). Else both cross in fp32 (megatron-core 0.16.1,
-// optimizer/cpu_offloading/hybrid_optimizer.py).
+// optimizer/cpu_offloading/hybrid_optimizer.py). Without masters all is of the weights' type, as
+// under FSDP's CPUOffload of 16-bit weights (torch 2.6, distributed/fsdp/api.py).
 void move_to_host(UpdatePasses& passes, const Experiment& e, double updated) {
-    const Bytes wide(4), stored = size_of(trained_dtype(e));
+    const Bytes stored = size_of(trained_dtype(e)), wide = keeps_masters(e) ? Bytes(4) : stored;
     const bool gradients = e.runtime.optimizer.host_gradients;
     const int before = gradients ? micro_batches(e.parallelism) - 1 : 0;
     constexpr auto link = MemoryPass::Access::host_link;

@@ -113,6 +113,16 @@ TEST_CASE("what a framework's fit determined is not assumed") {
     CHECK(doubts_of(e, basis).constants == Approx(std::hypot(0.08, 0.06)));
 }
 
+// Four users' hosts updated weights at 35, 41, 56 and 120 GB/s, the prior is 50: logarithms of -0.4
+// to 0.9, so 0.5 as of a time. The link is a share of its datasheet's rate: 0.15.
+TEST_CASE("a host's optimizer may be off by a factor, its link by a share") {
+    Experiment e;
+    e.workload.kind = Workload::Kind::transformer;
+    CHECK(doubts_of(e, {{"host", "host_memory.update", false, 0.6}}).constants ==
+          Approx(0.6 * 0.5));
+    CHECK(doubts_of(e, {{"host", "host_memory.link", false, 0.6}}).constants == Approx(0.6 * 0.15));
+}
+
 // Kernels that were measured nowhere may be off by a factor e^0.5, whatever the machine's fit: 0.2
 // x 0.5. The other 0.8 are products whose rate is fitted to 4 %: 0.8 x 0.04.
 TEST_CASE("kernels that no fit has seen widen a step by half of their share") {

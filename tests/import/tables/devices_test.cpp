@@ -35,6 +35,8 @@ TEST_CASE("a device is found however users write around its name") {
         {"8x RTX PRO 6000 Blackwell Server", "rtx-pro-6000-x8"},
         {"AMD Instinct MI250X (one GCD)", "mi250x-x8"},
         {"A100x8", "dgx-a100"},
+        {"A100-64GB-SXM", "a100-64gb-x4"},
+        {"NVIDIA H100 64GB HBM2", "h100-64gb-x4"},
         {"8 x H100SXM5", "dgx-h100"},
         {"8xH200", "dgx-h200"},
         {"A10G (g5.48xlarge)", "a10g-x8"},
@@ -61,6 +63,25 @@ TEST_CASE("a memory that only names the device is its own") {
     CHECK(memory("T4-16GB") == read_cluster("t4-x8").gpu.memory);
     CHECK(memory("GH200 480GB") == read_cluster("dgx-h200").gpu.memory);
     CHECK(memory("A100-40GB") == parse_bytes("40 GiB"));
+}
+
+// Leonardo's A100 has 124 of the chip's multiprocessors, the others' 108: 312 x 124 / 108 = 358
+// TFLOP/s. Four stacks of HBM2e of 16 GB have 4 x 1,024 pins of 3.2 Gb/s: 1.64 TB/s. A node has
+// four of them.
+TEST_CASE("the A100 and the H100 of 64 GB are chips of their own, four in a node") {
+    const auto cluster = [](const char* gpu) {
+        return gpt_case_with({{"gpu", gpu}, {"gpus", "8"}, {"dp", "2"}, {"gbs", "64"}})
+            .experiment.cluster;
+    };
+    const Cluster leonardo = cluster("A100 64GB");
+    CHECK(leonardo.gpus_per_node == 4);
+    CHECK(leonardo.nodes == 2);
+    CHECK(leonardo.gpu.sms == 124);
+    CHECK(leonardo.gpu.peaks[Dtype::bf16] / FlopsPerSecond(312e12) ==
+          Approx(124.0 / 108).epsilon(1e-3));
+    CHECK(leonardo.gpu.memory_bandwidth == BytesPerSecond(1.64e12));
+    CHECK(cluster("H100-64GB-SXM").gpu.memory_bandwidth == BytesPerSecond(1.64e12));
+    CHECK(cluster("H100-64GB-SXM").gpu.sms == cluster("H100-80GB-SXM").gpu.sms);
 }
 
 // Its file has a rate for each of its eight GPUs.

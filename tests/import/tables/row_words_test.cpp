@@ -68,6 +68,10 @@ TEST_CASE("optimizers and what the host keeps are read from a row's notes") {
     CHECK(host("optimizer offload") == std::pair{true, false});
     CHECK(host("optimizer and parameters offloaded to CPU") == std::pair{true, true});
     CHECK(host("parameters offloaded to CPU (2.1x)") == std::pair{true, true});
+    CHECK(host("FSDP with CPU offload of parameters and optimizer") == std::pair{true, true});
+    CHECK(host("fsdp_cpu_offload: true") == std::pair{true, true});
+    CHECK(host("CPU offload of the optimizer") == std::pair{true, false});
+    CHECK(host("activation offloading") == std::pair{false, false});
 }
 
 // torchtitan has zero 0, 2 and 3; DeepSpeed's rows state what they mean.

@@ -184,6 +184,26 @@ TEST_CASE("a framework's name means software of its time") {
           "device, h100)");
 }
 
+// The rules of sources.toml without a source: of a loop that shards its weights, torch.compile and
+// FSDP say what it is made of. modalities and OLMo-core compile if told (their packages).
+TEST_CASE("software that nobody knows is what its row says that it is made of") {
+    const auto read_as = [](const std::string& source, const std::string& zero,
+                            const std::string& notes) {
+        CaseRow row;
+        row.cells = {{"source", source}, {"zero", zero}, {"gpu", "A100"}, {"notes", notes}};
+        return Shelf().framework_of(row).name;
+    };
+    CHECK(read_as("someone", "3", "PyTorch FSDP") == "fsdp-eager");
+    CHECK(read_as("someone", "3 hybrid", "FSDP2, torch.compile") == "fsdp");
+    CHECK(read_as("someone", "3", "FSDP2; compile off") == "fsdp-eager");
+    CHECK(read_as("someone", "3", "FSDP, without torch.compile") == "fsdp-eager");
+    CHECK(read_as("someone", "0", "torch.compile") == "default");
+    CHECK(read_as("someone", "3", "") == "default");
+    CHECK(read_as("modalities", "3", "") == "fsdp-eager");
+    CHECK(read_as("olmo-core", "3", "torch.compile") == "fsdp");
+    CHECK(read_as("vtrain_multi", "3", "FSDP") == "megatron-deepspeed");
+}
+
 // A version that is not known is read by the next rule: by another version of that software, by the
 // software's name, or as unnamed. A column `framework` counts as little, the caller's choice does.
 TEST_CASE("a framework that nobody knows is read by the rules that stay") {

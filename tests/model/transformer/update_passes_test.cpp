@@ -91,6 +91,18 @@ TEST_CASE("an optimizer on the host moves over the link and in the host's memory
     CHECK(deepspeed.optimizer == MemoryPass{Bytes(2000), Bytes(1400), MemoryPass::Access::host});
 }
 
+// FSDP's CPUOffload of weights in 16 bits without masters: a 16-bit gradient crosses, the host
+// reads 4 and writes 3 tensors of 2 bytes. Gathers bring the weights.
+TEST_CASE("without masters the host updates 16-bit tensors") {
+    Experiment e = trained_with(Optimizer::adam);
+    e.run.offload_optimizer = e.run.offload_parameters = true;
+    e.runtime.optimizer.master_weights = false;
+    const UpdatePasses fsdp = update_passes(e, updated, gradients);
+    CHECK(fsdp.to_host == MemoryPass{Bytes(0), Bytes(200), MemoryPass::Access::host_link});
+    CHECK(fsdp.from_host == MemoryPass{});
+    CHECK(fsdp.optimizer == MemoryPass{Bytes(800), Bytes(600), MemoryPass::Access::host});
+}
+
 // Adam in nine fp32 operations reads 12 tensors and writes 8; LAMB reads 5 and writes 2 more.
 // Without mixed precision by the framework there are no master weights. With them, pass by pass, a
 // last pass copies the masters to the 16-bit weights: 4 and 2 bytes.
