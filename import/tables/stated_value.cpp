@@ -9,6 +9,7 @@
 #include "import/tables/row_parts.h"
 #include "model/base/csv.h"
 #include "model/base/errors.h"
+#include "model/base/text_search.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {
@@ -114,8 +115,7 @@ std::vector<double> steps_by_time(const CaseRow& row, const Words& parts, double
     const auto first = parts[0].substr(0, parts[0].find(' '));
     const double scale = seconds_of(first).value_or(0), count = steps_named(parts[0]);
     if (scale == 0 || parts.size() > 2 || (parts.size() == 2 && !of_steps)) return {};
-    const bool run =
-        count == 1 && (scale >= 60 || contains(metric, "total") || contains(metric, "runtime"));
+    const bool run = count == 1 && (scale >= 60 || has(metric, "total") || has(metric, "runtime"));
     return run && !of_steps ? std::vector<double>{} : std::vector<double>{value * scale / count};
 }
 
@@ -132,7 +132,7 @@ std::vector<double> steps_by_rate(const CaseRow& row, Words parts, double value)
     if (work == 0 || second == 0) return {};
     const double all = work * second / (value * factor);
     if (each) return {all / gpus};
-    const bool told = contains(unit_of(row), "(") && contains(unit_of(row), "all");
+    const bool told = has(unit_of(row), "(") && has(unit_of(row), "all");
     return told || among(steps, parts[0]) ? std::vector<double>{all}
                                           : std::vector<double>{all, all / gpus};
 }

@@ -147,7 +147,7 @@ class Threads(unittest.TestCase):
             ended = threading.Event()
 
             def work():
-                stepcast.sweep("gpt3_175b_a100", {"parallelism": "all"}, top=1, threads=1)
+                stepcast.sweep("llama3_8b_h100_fsdp", {"parallelism": "all"}, top=1, threads=1)
                 ended.set()
 
             thread = threading.Thread(target=work)
@@ -175,14 +175,14 @@ class Threads(unittest.TestCase):
 
     def test_progress_is_told_and_may_end_the_work(self):
         told = []
-        stepcast.sweep("gpt3_175b_a100", {"parallelism": "all"}, top=1, progress=told.append)
+        stepcast.sweep("llama3_8b_h100_fsdp", {"parallelism": "all"}, top=1, progress=told.append)
         self.assertTrue(told and all("points" in line for line in told))
 
         def stop(line):
             raise KeyboardInterrupt
 
         with self.assertRaises(KeyboardInterrupt):
-            stepcast.sweep("gpt3_175b_a100", {"parallelism": "all"}, top=1, progress=stop)
+            stepcast.sweep("llama3_8b_h100_fsdp", {"parallelism": "all"}, top=1, progress=stop)
 
 
 class Memory(unittest.TestCase):
