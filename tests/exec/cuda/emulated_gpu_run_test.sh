@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# emulated_gpu_run_test.sh STEPCAST GPU_OPS EMULATION SOURCE one|several: scripts/gpu-run.sh or scripts/multi-gpu-run.sh as a whole
-# on the emulated CUDA device, with small shapes put in by the wrapper that starts the carried program. Its logic is what is
-# checked; times mean nothing here.
+# emulated_gpu_run_test.sh STEPCAST GPU_OPS EMULATION SOURCE one|several [SAID]: scripts/gpu-run.sh or scripts/multi-gpu-run.sh as a
+# whole on the emulated CUDA device, with small shapes put in by the wrapper that starts the carried program. Its logic is what is
+# checked; times mean nothing here. SAID: what GPU_OPS said when it ran as a test of its own; without the file it runs again.
 set -uo pipefail
-stepcast=$1 gpu_ops=$2 emulation=$3 source=$4 gpus=$5
+stepcast=$1 gpu_ops=$2 emulation=$3 source=$4 gpus=$5 said=${6:-}
 here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT
 
@@ -16,7 +16,10 @@ cat >"$here/.deps/program/run" <<RUN
 #!/usr/bin/env bash
 program=\$1
 shift
-[ "\$program" = stepcast ] || exec "$gpu_ops" --without-times
+if [ "\$program" = gpu_ops ]; then
+    [ ! -s "$said" ] || exec cat "$said"
+    exec "$gpu_ops" --without-times
+fi
 small() { local one; for one in "\$@"; do shapes+=(--set "workload.\$one"); done; }
 shapes=()
 case "\$1 \$2" in
@@ -73,23 +76,23 @@ one() {
     expect_runs 17
 }
 
-# Four GPUs, and what nccl-tests said of two such machines: 60 us, and 320 kB/s of the 400 of four NICs: below what the emulated
+# Eight GPUs, and what nccl-tests said of two such machines: 60 us, and 640 kB/s of the 800 of eight NICs: below what the emulated
 # links inside a machine move, as between real ones.
 several() {
     mkdir "$here/nccl"
     {
         echo '# Collective test starting: all_reduce_perf'
         echo '# Using devices'
-        for rank in {0..7}; do
-            echo "#  Rank  $rank Group  0 Pid 1 on node$((rank / 4)) device  $((rank % 4)) [0000:0$((rank % 4)):00] emulated CUDA device (tests only)"
+        for rank in {0..15}; do
+            echo "#  Rank  $rank Group  0 Pid 1 on node$((rank / 8)) device  $((rank % 8)) [0000:0$((rank % 8)):00] emulated CUDA device (tests only)"
         done
         echo '#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong'
         for power in {10..30}; do
-            awk -v bytes=$((1 << power)) 'BEGIN { us = 60 + 1.75 * bytes / 0.32; gb = bytes / us / 1e3
-                printf "%d %d float sum -1 %.2f %.9f %.9f 0 %.2f %.9f %.9f 0\n", bytes, bytes / 4, us, gb, 1.75 * gb, us, gb, 1.75 * gb }'
+            awk -v bytes=$((1 << power)) 'BEGIN { us = 60 + 1.875 * bytes / 0.64; gb = bytes / us / 1e3
+                printf "%d %d float sum -1 %.2f %.9f %.9f 0 %.2f %.9f %.9f 0\n", bytes, bytes / 4, us, gb, 1.875 * gb, us, gb, 1.875 * gb }'
         done
     } >"$here/nccl/two_nodes.log"
-    export EMULATED_CUDA_DEVICES=4 GPUS=4 NCCL_TESTS=$here/nccl NIC='100 kB/s'
+    export EMULATED_CUDA_DEVICES=8 GPUS=8 NCCL_TESTS=$here/nccl NIC='100 kB/s'
     ends multi-gpu-run.sh
     expect 'links fitted to 1 logs of nccl-tests too' summary.txt
     expect '^ring_efficiency' with-nccl-tests.toml
