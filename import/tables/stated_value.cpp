@@ -28,7 +28,7 @@ constexpr std::array times{
     Scaled{"us microsecond microseconds", 1e-6}, Scaled{"min mins minute minutes", 60},
     Scaled{"h hr hrs hour hours", 3600},         Scaled{"d day days", 86400}};
 constexpr std::string_view steps = "step steps iteration iterations iter iters it batch batches";
-constexpr std::string_view sequences =
+constexpr std::string_view sequence_words =
     "sequence sequences seq seqs sample samples sentence sentences example examples";
 constexpr std::string_view tokens = "token tokens tok toks";
 constexpr std::string_view devices = "gpu gpus device devices chip chips accelerator gcd";
@@ -77,7 +77,7 @@ double thousands(std::string& word) {
         if (!word.starts_with(prefix)) continue;
         const auto rest = std::string_view(word).substr(std::string_view(prefix).size());
         const auto counted = rest.substr(std::min(rest.find_first_not_of(' '), rest.size()));
-        if (!among(tokens, counted) && !among(sequences, counted)) continue;
+        if (!among(tokens, counted) && !among(sequence_words, counted)) continue;
         word = std::string(counted);
         return scale;
     }
@@ -104,7 +104,7 @@ double steps_named(const std::string& text) {
 double work_of(const CaseRow& row, std::string_view counted) {
     if (among(steps, counted)) return 1;
     const double gbs = count_in(row, "gbs").value_or(0);
-    if (among(sequences, counted)) return gbs;
+    if (among(sequence_words, counted)) return gbs;
     return among(tokens, counted) ? gbs * count_in(row, "seq").value_or(0) : 0;
 }
 
