@@ -3,7 +3,8 @@ function(optimise_less target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
-# Batches of files that are compiled as one: for builds from nothing. Off for who edits, as a changed file compiles its whole batch.
+# Batches of files that are compiled as one: for builds from nothing (scripts/build.sh, pyproject.toml). Off for who edits, as a
+# changed file compiles its whole batch.
 # Names local to a file are therefore unique in their library or test program.
 option(STEPCAST_UNITY "compile batches of files: faster from nothing, slower after an edit" OFF)
 function(compile_in_batches target)

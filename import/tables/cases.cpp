@@ -13,6 +13,7 @@
 #include "model/base/errors.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
+#include "model/base/text_search.h"
 #include "model/input/keys.h"
 
 namespace stepcast {
@@ -96,10 +97,6 @@ void check_ranges(const CaseRow& row) {
     }
 }
 
-bool contains(std::string_view text, std::string_view part) {
-    return text.find(part) != std::string_view::npos;
-}
-
 bool states(const CaseRow& row, const std::string& column) { return !row.cell(column).empty(); }
 
 std::optional<int> count_in(const CaseRow& row, const std::string& column) {
@@ -167,11 +164,11 @@ std::optional<double> number_after(std::string_view text, std::size_t at) {
 }
 
 std::optional<double> number_before(std::string_view text, std::string_view phrase) {
-    return contains(text, phrase) ? number_before(text, text.find(phrase)) : std::nullopt;
+    return has(text, phrase) ? number_before(text, text.find(phrase)) : std::nullopt;
 }
 
 std::optional<double> number_after(std::string_view text, std::string_view phrase) {
-    return contains(text, phrase) ? number_after(text, text.find(phrase)) : std::nullopt;
+    return has(text, phrase) ? number_after(text, text.find(phrase)) : std::nullopt;
 }
 
 void check_rank_product(const CaseRow& row) {

@@ -11,6 +11,7 @@
 #include "model/base/characters.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
+#include "model/base/text_search.h"
 #include "model/input/presets.h"
 #include "model/machine/gpu_name.h"
 
@@ -86,11 +87,11 @@ std::optional<Nics> nics_in(const std::string& text) {
     if (const auto at = text.find(" Gb/s"); at != std::string::npos) {
         const auto clause = text.substr(at, text.find_first_of(",;", at) - at);
         if (const auto bits = number_before(text, at)) {
-            if (const auto links = links_in(text, at); links && contains(clause, "links per node"))
+            if (const auto links = links_in(text, at); links && has(clause, "links per node"))
                 return Nics{*bits, count_of(*links), false};
-            if (contains(clause, "per node"))
+            if (has(clause, "per node"))
                 return Nics{*bits, count_of(times_before(text, at).value_or(0)), false};
-            if (contains(clause, "per GPU")) return Nics{*bits, 0, true};
+            if (has(clause, "per GPU")) return Nics{*bits, 0, true};
         }
     }
     for (auto at = text.find('x', 1); at != std::string::npos; at = text.find('x', at + 1)) {
@@ -126,7 +127,7 @@ void take_named_networks(Cluster& cluster, const std::string& interconnect, Shel
                          std::vector<std::string>& assumptions) {
     for (const NamedNetwork& network : shelf.networks())
         for (const auto& name : network.names)
-            if (contains(lower_case(interconnect), name)) {
+            if (has(lower_case(interconnect), name)) {
                 Experiment e;
                 e.cluster = std::move(cluster);
                 for (const Override& one : network.keys) set_key(e, one);
@@ -239,11 +240,11 @@ std::string cluster_for(const std::string& gpu, Shelf& shelf) {
     for (const auto& name : preset_names(PresetKind::cluster)) {
         const auto device = shelf.cluster(name).gpu.name;
         if (wanted == lower_case(name) || wanted == lower_case(device)) return name;
-        if (!contains(known + ",", device + ",")) known += (known.empty() ? "" : ", ") + device;
+        if (!has(known + ",", device + ",")) known += (known.empty() ? "" : ", ") + device;
     }
     const auto family = device_family(gpu, shelf);
     for (const SourceRow& rule : shelf.sources("device"))
-        if (family == rule.at("family") && contains(wanted, rule.at("form")) &&
+        if (family == rule.at("family") && has(wanted, rule.at("form")) &&
             has_preset(PresetKind::cluster, rule.at("cluster")))
             return rule.at("cluster");
     if (has_preset(PresetKind::cluster, gpu))  // by an alias

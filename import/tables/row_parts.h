@@ -42,8 +42,6 @@ inline constexpr KeyColumn key_columns[] = {{"layers", "workload.layers"},
 // Checks each of those cells against the type and range of its key, and the column gpus.
 void check_ranges(const CaseRow& row);
 
-bool contains(std::string_view text, std::string_view part);
-
 // All functions below read the cells of RowWords::plain().
 bool states(const CaseRow& row, const std::string& column);
 

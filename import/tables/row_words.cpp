@@ -10,6 +10,7 @@
 #include "model/base/characters.h"
 #include "model/base/errors.h"
 #include "model/base/lists.h"
+#include "model/base/text_search.h"
 
 namespace stepcast {
 namespace {
@@ -47,7 +48,7 @@ bool is_placed(const std::string& at, std::string_view text, std::size_t begin, 
         return (begin == 0 || !is_letter(text[begin - 1])) &&
                next([](char c) { return !is_letter(c); });
     if (at == "start") return begin == 0;
-    if (at == "first") return begin == 0 && next([](char c) { return contains(" ;,(", {&c, 1}); });
+    if (at == "first") return begin == 0 && next([](char c) { return has(" ;,(", c); });
     return at.empty() || (begin == 0 && end == text.size());
 }
 
@@ -214,7 +215,7 @@ const Phrase* RowWords::phrase_in(const Word& word, const CaseRow& row, Cells& f
     for (const std::string& column : word.in)
         written += (written.empty() ? "" : " ") + row.cell(column);
     const std::string small = lower_case(written);
-    if (!contains(small, word.with)) return nullptr;
+    if (!has(small, word.with)) return nullptr;
     for (const Phrase& phrase : word.phrases) {
         const std::string& text = phrase.any_case() ? small : written;
         const auto counts = [&](std::size_t begin, std::size_t end) {
@@ -272,7 +273,7 @@ CaseRow RowWords::plain(const CaseRow& row, std::vector<std::string>& assumption
     }
     for (const auto& [column, text] : row.cells)
         if (column != "notes" &&
-            std::ranges::any_of(assumed_, [&](const auto& w) { return contains(text, w); }))
+            std::ranges::any_of(assumed_, [&](const auto& w) { return has(text, w); }))
             assumptions.push_back(column + ": " + text);
     return plain;
 }

@@ -15,6 +15,7 @@
 #include "model/base/errors.h"
 #include "model/base/joined.h"
 #include "model/base/lists.h"
+#include "model/base/text_search.h"
 #include "model/input/key_values.h"
 #include "model/input/presets.h"
 #include "model/input/toml_reader.h"
@@ -157,14 +158,14 @@ bool has_one_word(const std::string& source, const std::string& words) {
     std::istringstream each(words);
     std::string word;
     while (each >> word)
-        if (contains("_" + source + "_", "_" + word + "_")) return true;
+        if (has("_" + source + "_", "_" + word + "_")) return true;
     return words.empty();
 }
 
 // The ZeRO stage that the row states, as in "3 (prefetch on)", is one of the rule's.
 bool in_stages(const SourceRow& rule, const CaseRow& row) {
     const auto stage = row.cell("zero").substr(0, 1);
-    return rule.at("zero").empty() || (!stage.empty() && contains(rule.at("zero"), stage));
+    return rule.at("zero").empty() || (!stage.empty() && has(rule.at("zero"), stage));
 }
 
 // The longest of the rules' names whose words the source's name begins with: "nemo_automodel" is
@@ -201,7 +202,7 @@ bool Shelf::batches_as_stages(const CaseRow& row) {
     const auto from = source_name(lower_case(row.cell("source")));
     const int year = software_year(row).first;
     return std::ranges::any_of(sources("batches"), [&](const SourceRow& rule) {
-        return contains(from, source_name(rule.at("source"))) && in_years(rule, year);
+        return has(from, source_name(rule.at("source"))) && in_years(rule, year);
     });
 }
 
@@ -214,7 +215,7 @@ const Framework& Shelf::framework_of(const CaseRow& row, std::string* why) {
     const std::string known = known_name(from, sources("rule"));
     for (const SourceRow& rule : sources("rule")) {
         const std::string of = source_name(rule.at("source"));
-        if ((!of.empty() && of != known) || !contains(named, rule.at("names")) ||
+        if ((!of.empty() && of != known) || !has(named, rule.at("names")) ||
             !has_one_word(from, rule.at("word")) || !in_stages(rule, row) ||
             !in_years(rule, year) || (!rule.at("experts").empty() && !states(row, "experts")) ||
             forgotten_.contains(rule.at("framework")))

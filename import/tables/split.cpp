@@ -15,6 +15,7 @@
 #include "model/base/lists.h"
 #include "model/base/names.h"
 #include "model/base/numbers.h"
+#include "model/base/text_search.h"
 #include "model/runtime_rules.h"
 #include "model/transformer/chunks.h"
 #include "model/transformer/counts.h"
@@ -103,7 +104,7 @@ void choose_zero(const CaseRow& row, const Experiment& e, Parallelism& p,
 void keep_gathered(const CaseRow& row, const Framework& f, Parallelism& p,
                    Assumptions& assumptions) {
     if (p.zero != 3 || p.pp == 1 || p.shard > 0 || std::ranges::count(f.can.zero, 2) == 0 ||
-        contains(lower_case(row.cell("notes")), "reshard after forward"))
+        has(lower_case(row.cell("notes")), "reshard after forward"))
         return;
     p.zero = 2;
     assumptions.push_back("FSDP in a pipeline keeps weights gathered after a forward: zero 2");
@@ -227,9 +228,9 @@ void state_expert_split(const CaseRow& row, Experiment& e, Assumptions& assumpti
     const int tp = e.parallelism.tp;
     const auto text = lower_case(row.cell("notes"));
     const std::string words = "expert tensor parallel ";
-    if (!contains(text, words)) return;
+    if (!has(text, words)) return;
     const auto ranks = number_after(text, words);
-    if (contains(text, words + "= tp") || contains(text, words + "not set (= tp)") ||
+    if (has(text, words + "= tp") || has(text, words + "not set (= tp)") ||
         (ranks && *ranks == tp && tp > 1)) {
         set_key(e, {"runtime.experts.tensor_parallel", "all"});
         if (!e.workload.linear_bias || e.framework.can.experts_without_sequence) return;

@@ -9,6 +9,7 @@
 #include "import/tables/row_parts.h"
 #include "model/base/csv.h"
 #include "model/base/errors.h"
+#include "model/base/text_search.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {
@@ -27,7 +28,7 @@ constexpr std::array times{
     Scaled{"us microsecond microseconds", 1e-6}, Scaled{"min mins minute minutes", 60},
     Scaled{"h hr hrs hour hours", 3600},         Scaled{"d day days", 86400}};
 constexpr std::string_view steps = "step steps iteration iterations iter iters it batch batches";
-constexpr std::string_view sequences =
+constexpr std::string_view sequence_words =
     "sequence sequences seq seqs sample samples sentence sentences example examples";
 constexpr std::string_view tokens = "token tokens tok toks";
 constexpr std::string_view devices = "gpu gpus device devices chip chips accelerator gcd";
@@ -76,7 +77,7 @@ double thousands(std::string& word) {
         if (!word.starts_with(prefix)) continue;
         const auto rest = std::string_view(word).substr(std::string_view(prefix).size());
         const auto counted = rest.substr(std::min(rest.find_first_not_of(' '), rest.size()));
-        if (!among(tokens, counted) && !among(sequences, counted)) continue;
+        if (!among(tokens, counted) && !among(sequence_words, counted)) continue;
         word = std::string(counted);
         return scale;
     }
@@ -103,7 +104,7 @@ double steps_named(const std::string& text) {
 double work_of(const CaseRow& row, std::string_view counted) {
     if (among(steps, counted)) return 1;
     const double gbs = count_in(row, "gbs").value_or(0);
-    if (among(sequences, counted)) return gbs;
+    if (among(sequence_words, counted)) return gbs;
     return among(tokens, counted) ? gbs * count_in(row, "seq").value_or(0) : 0;
 }
 
@@ -114,8 +115,7 @@ std::vector<double> steps_by_time(const CaseRow& row, const Words& parts, double
     const auto first = parts[0].substr(0, parts[0].find(' '));
     const double scale = seconds_of(first).value_or(0), count = steps_named(parts[0]);
     if (scale == 0 || parts.size() > 2 || (parts.size() == 2 && !of_steps)) return {};
-    const bool run =
-        count == 1 && (scale >= 60 || contains(metric, "total") || contains(metric, "runtime"));
+    const bool run = count == 1 && (scale >= 60 || has(metric, "total") || has(metric, "runtime"));
     return run && !of_steps ? std::vector<double>{} : std::vector<double>{value * scale / count};
 }
 
@@ -132,7 +132,7 @@ std::vector<double> steps_by_rate(const CaseRow& row, Words parts, double value)
     if (work == 0 || second == 0) return {};
     const double all = work * second / (value * factor);
     if (each) return {all / gpus};
-    const bool told = contains(unit_of(row), "(") && contains(unit_of(row), "all");
+    const bool told = has(unit_of(row), "(") && has(unit_of(row), "all");
     return told || among(steps, parts[0]) ? std::vector<double>{all}
                                           : std::vector<double>{all, all / gpus};
 }

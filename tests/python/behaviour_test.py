@@ -147,7 +147,7 @@ class Threads(unittest.TestCase):
             ended = threading.Event()
 
             def work():
-                stepcast.sweep("gpt3_175b_a100", {"parallelism": "all"}, top=1, threads=1)
+                stepcast.sweep("llama3_8b_h100_fsdp", {"parallelism": "all"}, top=1, threads=1)
                 ended.set()
 
             thread = threading.Thread(target=work)
@@ -175,18 +175,18 @@ class Threads(unittest.TestCase):
 
     def test_progress_is_told_and_may_end_the_work(self):
         told = []
-        stepcast.sweep("gpt3_175b_a100", {"parallelism": "all"}, top=1, progress=told.append)
+        stepcast.sweep("llama3_8b_h100_fsdp", {"parallelism": "all"}, top=1, progress=told.append)
         self.assertTrue(told and all("points" in line for line in told))
 
         def stop(line):
             raise KeyboardInterrupt
 
         with self.assertRaises(KeyboardInterrupt):
-            stepcast.sweep("gpt3_175b_a100", {"parallelism": "all"}, top=1, progress=stop)
+            stepcast.sweep("llama3_8b_h100_fsdp", {"parallelism": "all"}, top=1, progress=stop)
 
 
 class Memory(unittest.TestCase):
-    def test_a_thousand_forecasts_of_a_folded_70b_leak_nothing(self):
+    def test_hundreds_of_forecasts_of_a_folded_70b_leak_nothing(self):
         def resident():
             return int(Path("/proc/self/status").read_text().split("VmRSS:")[1].split()[0]) / 1024  # MiB
 
@@ -196,9 +196,9 @@ class Memory(unittest.TestCase):
         for i in range(100):
             one(i)
         before = resident()
-        for i in range(1000):
+        for i in range(250):
             one(i)
-        self.assertLess(resident() - before, 16)
+        self.assertLess(resident() - before, 4)  # 16 KiB a forecast
 
 
 class Pictures(unittest.TestCase):

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# emulated_gpu_run_test.sh STEPCAST GPU_OPS EMULATION SOURCE one|several: scripts/gpu-run.sh or scripts/multi-gpu-run.sh as a whole
-# on the emulated CUDA device, with small shapes put in by the wrapper that starts the carried program. Its logic is what is
-# checked; times mean nothing here.
+# emulated_gpu_run_test.sh STEPCAST GPU_OPS EMULATION SOURCE one|several [SAID]: scripts/gpu-run.sh or scripts/multi-gpu-run.sh as a
+# whole on the emulated CUDA device, with small shapes put in by the wrapper that starts the carried program. Its logic is what is
+# checked; times mean nothing here. SAID: what GPU_OPS said when it ran as a test of its own; without the file it runs again.
 set -uo pipefail
-stepcast=$1 gpu_ops=$2 emulation=$3 source=$4 gpus=$5
+stepcast=$1 gpu_ops=$2 emulation=$3 source=$4 gpus=$5 said=${6:-}
 here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT
 
@@ -16,7 +16,10 @@ cat >"$here/.deps/program/run" <<RUN
 #!/usr/bin/env bash
 program=\$1
 shift
-[ "\$program" = stepcast ] || exec "$gpu_ops" --without-times
+if [ "\$program" = gpu_ops ]; then
+    [ ! -s "$said" ] || exec cat "$said"
+    exec "$gpu_ops" --without-times
+fi
 small() { local one; for one in "\$@"; do shapes+=(--set "workload.\$one"); done; }
 shapes=()
 case "\$1 \$2" in
