@@ -433,6 +433,25 @@ TEST_CASE("a composed loss keeps its result and makes two gradients") {
     CHECK(head().work == 1000 * 64 * Bytes(2) + 48 * Bytes(2 * 128) + 48 * 1000 * Bytes(4));
 }
 
+// The loss keeps its result, fp32 numbers of each logit, and makes two gradients of that size; of
+// DTensors that are split also the softmax.
+TEST_CASE("the loss of split DTensors makes one tensor more") {
+    Experiment e = small_model();
+    e.parallelism.tp = 2;
+    e.parallelism.sequence_parallel = true;
+    e.workload.fp32_loss = true;
+    e.runtime.composed = {Composed::loss};
+    const Routing balanced;
+    const auto loss = [&] {
+        return loss_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced});
+    };
+    CHECK(loss().kept == Bytes(4));
+    CHECK(loss().made == Bytes(2 * 4));
+    e.runtime.wide_weights = true;
+    CHECK(loss().kept == Bytes(4));
+    CHECK(loss().made == Bytes(3 * 4));
+}
+
 // ReLU's backward reads its result, which the next product keeps anyway; squared ReLU keeps its
 // input as well.
 TEST_CASE("ReLU keeps one tensor, squared ReLU two") {
