@@ -129,7 +129,7 @@ std::string class_name(const Experiment& e, const Circumstances& c) {
         (e.framework.fitted && framework != default_framework))
         return "";
     if (c.by == RunBy::thread || c.by == RunBy::complaint) return std::string(to_string(c.by));
-    if (framework == default_framework) return "unnamed";
+    if (framework == default_framework || !c.software_named) return "unnamed";
     return std::ranges::count(shipped_scatter().untuned, framework) > 0 ? "untuned" : "named";
 }
 

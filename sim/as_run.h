@@ -20,6 +20,7 @@ NAMED_ENUM(RunBy, "who ran a step", own, recipe, anyone, thread, complaint);
 struct Circumstances {
     RunBy by = RunBy::own;
     bool network_stated = true;  // of users' steps: what links their nodes
+    bool software_named = true;  // else by what it is made of: as wide as the unnamed
     // its step says how far forecasts are off: no known cause explains it
     bool evidence = true;
     friend bool operator==(const Circumstances&, const Circumstances&) = default;

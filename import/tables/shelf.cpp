@@ -206,26 +206,39 @@ bool Shelf::batches_as_stages(const CaseRow& row) {
     });
 }
 
+const SourceRow* Shelf::rule_of(const CaseRow& row) {
+    const auto from = source_name(lower_case(row.cell("source")));
+    const auto named = lower_case(row.cell("case_id") + " " + row.cell("notes"));
+    const int year = software_year(row).first;
+    const std::string known = known_name(from, sources("rule"));
+    const auto& rules = sources("rule");
+    const auto found = std::ranges::find_if(rules, [&](const SourceRow& rule) {
+        const std::string of = source_name(rule.at("source"));
+        return (of.empty() || of == known) && has(named, rule.at("names")) &&
+               has_one_word(from, rule.at("word")) && in_stages(rule, row) &&
+               in_years(rule, year) && (rule.at("experts").empty() || states(row, "experts")) &&
+               !forgotten_.contains(rule.at("framework"));
+    });
+    return found == rules.end() ? nullptr : &*found;
+}
+
 const Framework& Shelf::framework_of(const CaseRow& row, std::string* why) {
     if (const auto& stated = stated_framework(row); !stated.empty())
         return at_place("framework", [&]() -> const Framework& { return framework(stated); });
-    const auto from = source_name(lower_case(row.cell("source")));
-    const auto named = lower_case(row.cell("case_id") + " " + row.cell("notes"));
-    const auto [year, said] = software_year(row);
-    const std::string known = known_name(from, sources("rule"));
-    for (const SourceRow& rule : sources("rule")) {
-        const std::string of = source_name(rule.at("source"));
-        if ((!of.empty() && of != known) || !has(named, rule.at("names")) ||
-            !has_one_word(from, rule.at("word")) || !in_stages(rule, row) ||
-            !in_years(rule, year) || (!rule.at("experts").empty() && !states(row, "experts")) ||
-            forgotten_.contains(rule.at("framework")))
-            continue;
-        if (why && !(rule.at("since") + rule.at("until")).empty())
-            *why = fmt::format("\"{}\" is read as {}, software of {} ({})", row.cell("source"),
-                               rule.at("framework"), year, said);
-        return framework(rule.at("framework"));
+    const SourceRow* const rule = rule_of(row);
+    if (!rule) return framework(std::string(default_framework));
+    if (why && !(rule->at("since") + rule->at("until")).empty()) {
+        const auto [year, said] = software_year(row);
+        *why = fmt::format("\"{}\" is read as {}, software of {} ({})", row.cell("source"),
+                           rule->at("framework"), year, said);
     }
-    return framework(std::string(default_framework));
+    return framework(rule->at("framework"));
+}
+
+bool Shelf::names_software(const CaseRow& row) {
+    if (!stated_framework(row).empty()) return true;
+    const SourceRow* const rule = rule_of(row);
+    return rule && !(rule->at("source") + rule->at("word")).empty();
 }
 
 }  // namespace stepcast

@@ -43,12 +43,15 @@ public:
     const std::string& stated_framework(const CaseRow& row) const;
     // Rules hold for software of certain years; `why` receives how the year decided, if it did.
     const Framework& framework_of(const CaseRow& row, std::string* why = nullptr);
+    // The row's tool is known by name, and not only what it is made of (compiled, FSDP).
+    bool names_software(const CaseRow& row);
     // Software of the row's source and year cut a pipeline's batch into as many micro-batches as it
     // has stages unless told otherwise ([[batches]]).
     bool batches_as_stages(const CaseRow& row);
 
 private:
     std::pair<int, std::string> software_year(const CaseRow& row);
+    const SourceRow* rule_of(const CaseRow& row);  // null: none
     const Framework& framework(const std::string& preset_or_file);
 
     std::string chosen_;

@@ -408,6 +408,7 @@ Circumstances circumstances_of(const CaseRow& row, Shelf& shelf) {
     const auto source = lower_case(row.cell("source"));
     Circumstances c;
     c.network_stated = states(row, "network") && row.cell("network") != "unstated";
+    c.software_named = shelf.names_software(row);
     c.evidence = row.cell("evidence") != "no";
     const bool measured = std::ranges::any_of(
         shelf.sources("measured"), [&](const auto& m) { return source == m.at("source"); });

@@ -149,6 +149,9 @@ TEST_CASE("steps are of a class unless a recipe or the user's own fit tells of t
     CHECK(name("nemo", RunBy::complaint) == "complaint");
     CHECK(name("nemo", RunBy::own) == "named");
     CHECK(name("nemo", RunBy::recipe).empty());
+    // what a row says that its software is made of narrows its forecast, not its width
+    e.framework.name = "fsdp-eager";
+    CHECK(class_name(e, {.by = RunBy::anyone, .software_named = false}) == "unnamed");
     CHECK(name("native", RunBy::anyone).empty());
     CHECK(name("", RunBy::thread).empty());
     e.framework.fitted.emplace();

@@ -193,6 +193,19 @@ TEST_CASE("software that nobody knows is what its row says that it is made of") 
         row.cells = {{"source", source}, {"zero", zero}, {"gpu", "A100"}, {"notes", notes}};
         return Shelf().framework_of(row).name;
     };
+    const auto has_name = [](const std::string& source, const std::string& framework) {
+        CaseRow row;
+        row.cells = {{"source", source},
+                     {"framework", framework},
+                     {"zero", "3"},
+                     {"gpu", "A100"},
+                     {"notes", "FSDP"}};
+        return Shelf().names_software(row);
+    };
+    CHECK_FALSE(has_name("someone", ""));  // forecast as fsdp-eager, as wide as the unnamed
+    CHECK(has_name("modalities", ""));
+    CHECK(has_name("vtrain_multi", ""));
+    CHECK(has_name("someone", "fsdp"));
     CHECK(read_as("someone", "3", "PyTorch FSDP") == "fsdp-eager");
     CHECK(read_as("someone", "3 hybrid", "FSDP2, torch.compile") == "fsdp");
     CHECK(read_as("someone", "3", "FSDP2; compile off") == "fsdp-eager");
