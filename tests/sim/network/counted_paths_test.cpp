@@ -181,9 +181,9 @@ namespace {
 
 // Counts the definitions of RingPath flow by flow on the whole graph, over every group and every
 // link.
-class Reference {
+class ReferencePath {
 public:
-    Reference(const Group& group, const Cluster& cluster)
+    ReferencePath(const Group& group, const Cluster& cluster)
         : g_(group), c_(cluster), t_(topology_of(cluster, Extent::whole)), routes_(t_) {
         std::set<int> taken;
         for (int first = 0; first < rank_count(cluster); ++first) {
@@ -365,7 +365,7 @@ TEST_CASE("paths counted on the representative part are those counted on the who
                            << cluster.network.nodes_per_leaf << ": " << group.ranks << " by "
                            << group.stride << ", " << group.outer_ranks << " by "
                            << group.outer_stride << ", block " << group.block);
-        const auto expected = Reference(group, cluster).path(), found = path_of(group, cluster);
+        const auto expected = ReferencePath(group, cluster).path(), found = path_of(group, cluster);
         CHECK(found.nodes == expected.nodes);
         CHECK(gb(found.ring) == Approx(gb(expected.ring)));
         CHECK(gb(found.inter) == Approx(gb(expected.inter)));
