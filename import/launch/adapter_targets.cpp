@@ -19,7 +19,7 @@
 namespace stepcast {
 namespace {
 
-bool is_number(const std::string& word) {
+bool is_whole_number(const std::string& word) {
     return !word.empty() && std::ranges::all_of(word, [](char c) { return c >= '0' && c <= '9'; });
 }
 
@@ -32,7 +32,7 @@ const std::string* ours_of(std::string name) {
             found != all.end())
             return &found->second;
         const auto dot = name.find('.');
-        if (dot == std::string::npos || is_number(name.substr(0, dot))) return nullptr;
+        if (dot == std::string::npos || is_whole_number(name.substr(0, dot))) return nullptr;
         name.erase(0, dot + 1);
     }
 }

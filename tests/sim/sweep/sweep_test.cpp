@@ -233,8 +233,8 @@ TEST_CASE("recomputed modules are searched beside selective recompute") {
     CHECK(legal["selective[moe_act, layernorm]"] > 0);
 }
 
-// Heads without a latent projection have no mla_up_proj, and Megatron-Core refuses the word there: a
-// row names what its model has.
+// Heads without a latent projection have no mla_up_proj, and Megatron-Core refuses the word there:
+// a row names what its model has.
 TEST_CASE("a search names the recomputed modules that the model has") {
     Experiment e = eight_ranks(small_moe());
     e.framework.name = "mine";
