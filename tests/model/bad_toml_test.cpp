@@ -115,7 +115,7 @@ const std::vector<Bad> bad_experiments{
      "e.toml:1:1: cluster.gpu.memory: missing; expected device memory as a process sees it"},
     {"[workload]\npreset = \"moe_layer\"\n[cluster]\npreset = \"four\"\n[parallelism]\ndp = 2\n",
      "e.toml:5:1: parallelism: pipeline 1 x data 2 x tensor 1 x context 1 = 2 ranks, but cluster "
-     "has 4"},
+     "has 4; dp=4 uses all"},
     {"[workload]\npreset = \"moe_layer\"\nmoe.experts = 6\n[cluster]\npreset = "
      "\"four\"\n[parallelism]\ndp = 4\nep = "
      "4\n",

@@ -206,7 +206,7 @@ TEST_CASE("a mistaken override is quoted whole") {
           "--set cluster.preset=fuor: \"fuor\" is no preset cluster, did you mean \"four\"?");
     CHECK(told("cluster.nodes=2") ==
           "--set cluster.nodes=2: pipeline 1 x data 4 x tensor 1 x context 1 = 4 ranks, but "
-          "cluster has 8");
+          "cluster has 8; dp=8 uses all");
     CHECK(told("parallelism.ep=3") == "--set parallelism.ep=3: 3 does not divide dp x cp = 4");
 }
 

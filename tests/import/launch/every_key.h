@@ -155,6 +155,7 @@ inline std::vector<std::string> values_for(const Key& key) {
                                     "fp16",
                                     "full",
                                     "none"};  // of optional names
+    if (key.path == "workload.adapter_modules") values = {"[query, up]", "[value, output, gate]"};
     for (const std::string_view name : key.type->names) values.emplace_back(name);
     return values;
 }
