@@ -387,6 +387,8 @@ TEST_CASE("a row says who ran its step") {
     CHECK(of("somebody", "README.md @ abc", "").by == RunBy::anyone);
     CHECK(of("vtrain_multi", "owner/repo#12", "neutral; trust A").by == RunBy::thread);
     CHECK(of("somebody", "owner/repo#12", "complaint: slow; trust B").by == RunBy::complaint);
+    CHECK(of("modalities", "README.md @ abc", "").software_named);
+    CHECK_FALSE(of("somebody", "README.md @ abc", "").software_named);
     CHECK(of("somebody", "", "").network_stated);
     CHECK_FALSE(of("somebody", "", "", "2 nodes (not stated)").network_stated);
     CHECK(of("somebody", "", "neutral; trust B").evidence);

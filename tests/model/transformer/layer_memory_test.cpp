@@ -298,17 +298,20 @@ TEST_CASE("adapters beside queries and values keep two inner tensors") {
     CHECK(kept({}) == all);
 }
 
+// Of the first layer, with balanced experts.
+static Bytes kept_by_feed_forward(const Experiment& e) {
+    const Routing balanced;
+    return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0)
+        .feed_forward.kept;
+}
+
 // 96 slots of 64 elements and two of 8 experts: the norm's input, router's scores (9 bytes for each
 // of 8), the product's 64 and, trained, the norm's result, the slots and the activation's 32. A
 // shared expert of width 32 keeps its 64 and 32 more and, adapted, reads the norm's result.
 TEST_CASE("frozen experts keep neither their slots nor what the second product reads") {
     Experiment e = small_model();
     e.workload.moe = {.experts = 8, .top_k = 2, .ffn = 32};
-    const Routing balanced;
-    const auto kept = [&] {
-        return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0)
-            .feed_forward.kept;
-    };
+    const auto kept = [&] { return kept_by_feed_forward(e); };
     const Bytes scores = 48 * 8 * Bytes(9);
     CHECK(kept() == 48 * 2.0 * Bytes(128) + scores + 96 * 2.0 * Bytes(64 + 64 + 32));
     e.workload.adapter_rank = 4;
@@ -328,11 +331,7 @@ TEST_CASE("frozen experts keep neither their slots nor what the second product r
 TEST_CASE("composed experts keep the second product's result, a loop also what it adds up") {
     Experiment e = small_model();
     e.workload.moe = {.experts = 8, .top_k = 2, .ffn = 32};
-    const Routing balanced;
-    const auto kept = [&] {
-        return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0)
-            .feed_forward.kept;
-    };
+    const auto kept = [&] { return kept_by_feed_forward(e); };
     const auto more = [&] {
         e.runtime.composed = {};
         const Bytes without = kept();
