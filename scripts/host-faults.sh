@@ -7,5 +7,4 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 runs=${1:-220} out=${2:-out/host-faults}
 mkdir -p "$out"
-build/release/stepcast calibrate --device host --out "$out/host.toml" >"$out/calibration.txt"
 build/release/tests/injected_faults "$out/host.toml" "$runs" "${3:-9}" | tee "$out/runs.txt" | sed -n '/^| injected/,$p'

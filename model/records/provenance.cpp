@@ -199,7 +199,7 @@ std::vector<RowHash> rows_of_file(const std::string& path) {
 
 std::vector<RowHash> joined(std::vector<RowHash> a, const std::vector<RowHash>& b) {
     append(a, b);
-    std::sort(a.begin(), a.end());
+    if (!std::ranges::is_sorted(a)) std::ranges::sort(a);  // files list them in order
     a.erase(std::unique(a.begin(), a.end()), a.end());
     if (!a.empty() && a.front() == 0) a.erase(a.begin());
     return a;

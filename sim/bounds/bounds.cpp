@@ -31,10 +31,11 @@ bool StepBounds::cover(const Experiment& e) {
 
 const FeatureTimes& FoundPipelines::reference() {
     std::call_once(priced_, [&] {
-        set_plan(base_, {});
-        OpPrices prices(base_.cluster);
-        BoundShape shape = bound_shape(base_, {});
-        add_times(shape, base_, prices);
+        Experiment e = base_;
+        set_plan(e, {});
+        OpPrices prices(e.cluster);
+        BoundShape shape = bound_shape(e, {});
+        add_times(shape, e, prices);
         reference_ = shape.estimate;
     });
     return reference_;
@@ -54,6 +55,7 @@ StepBounds::StepBounds(const Experiment& base, std::shared_ptr<FoundPipelines> p
     : base_(base),
       draw_(draw),
       now_(base),
+      shaped_(base),
       prices_(base_.cluster),
       data_(prices_),
       pipelines_(pipelines ? std::move(pipelines) : std::make_shared<FoundPipelines>(base)) {
@@ -97,6 +99,11 @@ void StepBounds::bind_times() {
     estimate_ends();
 }
 
+Experiment& StepBounds::shaped() {
+    set_plan(shaped_, plan_of(now_));
+    return shaped_;
+}
+
 void StepBounds::bind_groups() {
     groups_ = rank_groups(now_);
     data_.bind(groups_);
@@ -109,7 +116,7 @@ void StepBounds::bind_groups() {
 void StepBounds::bind_shape() {
     const auto [known, is_new] =
         shapes_.try_emplace(shape_key({plan_of(now_), now_.runtime.gradients}));
-    if (is_new) known->second = bound_shape(now_, routing_of(now_, draw_));
+    if (is_new) known->second = bound_shape(shaped(), routing_of(now_, draw_));
     shape_ = &known->second;
 }
 
@@ -247,7 +254,7 @@ StepBound StepBounds::coarse(const ParallelPlan& plan) {
     coarse_ = {.lower = {}, .estimate = {}, .peak = fullest.peak, .fits = fullest.fits};
     if (!coarse_.fits) return coarse_;
     coarse_.tight = with_doubt(fullest, now_, process).tight;
-    if (!shape_->timed) add_times(*shape_, now_, prices_);
+    if (!shape_->timed) add_times(*shape_, shaped(), prices_);
     coarse_.lower = Seconds(longest_chain());
     return coarse_;
 }

@@ -138,6 +138,7 @@ private:
     void bind(const ParallelPlan& plan);
     void bind_times();
     void bind_shape();
+    Experiment& shaped();
     void bind_groups();
     void bind_pipeline();
     void bind_units();
@@ -177,7 +178,8 @@ private:
 
     Experiment base_;
     int draw_ = 0;
-    Experiment now_;  // with the parallelism of this call
+    Experiment now_;     // with the parallelism of this call
+    Experiment shaped_;  // the same, for shapes to change
     OpPrices prices_;
     DataPrices data_;
     std::map<ShapeKey, BoundShape> shapes_;

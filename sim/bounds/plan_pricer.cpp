@@ -25,7 +25,7 @@ PlanPricer::HostPart PlanPricer::price(const Plan& plan, Phase phase, int rank, 
     const bool blocking = prices_.cluster().launch_blocking;
     const bool waits = std::ranges::any_of(
         plan.tasks, [](const PlannedTask& t) { return t.lane == Lane::host && !t.starts; });
-    const Run once = stamped({{&plan, phase}}, rank);
+    const Run& once = stamped({{&plan, phase}}, rank, once_);
     const Costs device = without_hosts(once);
     const LeastTimes least =
         least_times(once.graph, device, prices_.cluster().interference.compute_slowdown);
@@ -36,7 +36,7 @@ PlanPricer::HostPart PlanPricer::price(const Plan& plan, Phase phase, int rank, 
     // first adds.
     double added = 0;
     if (blocking || waits) {
-        const Run twice = stamped({{&plan, phase}, {&plan, phase}}, rank);
+        const Run& twice = stamped({{&plan, phase}, {&plan, phase}}, rank, twice_);
         added =
             std::max(least.all, end_of(twice.graph, twice.costs) - end_of(once.graph, once.costs));
     }
@@ -56,7 +56,7 @@ double PlanPricer::lost_behind_wait(std::initializer_list<Stamp> stamps, int ran
         device += &stamp == stamps.begin() ? least.after : least.all;
     }
     const TaskId of_first = alone(*stamps.begin(), rank).tasks;
-    const Run all = stamped(stamps, rank);
+    const Run& all = stamped(stamps, rank, once_);
     run_in_order(all.graph, all.costs, timeline_);
     Seconds wait;
     for (TaskId t = 0; t < of_first; ++t)
@@ -277,7 +277,7 @@ Seconds PlanPricer::price(const TaskGraph& graph, TaskId task, Phase phase) {
 const PlanPricer::Alone& PlanPricer::alone(const Stamp& stamp, int rank) {
     const auto [known, is_new] = alone_.try_emplace({stamp.plan, stamp.phase, rank});
     if (is_new) {
-        const Run one = stamped({stamp}, rank);
+        const Run& one = stamped({stamp}, rank, once_);
         known->second = {static_cast<TaskId>(one.graph.size()),
                          least_times(one.graph, without_hosts(one),
                                      prices_.cluster().interference.compute_slowdown)};
@@ -285,8 +285,13 @@ const PlanPricer::Alone& PlanPricer::alone(const Stamp& stamp, int rank) {
     return known->second;
 }
 
-PlanPricer::Run PlanPricer::stamped(std::initializer_list<Stamp> stamps, int rank) {
-    Run r{ops_, {}};
+const PlanPricer::Run& PlanPricer::stamped(std::initializer_list<Stamp> stamps, int rank,
+                                           std::optional<Run>& into) {
+    if (!into) into.emplace();
+    Run& r = *into;
+    r.graph = ops_;  // what it holds already is written over, not freed
+    r.costs.duration.clear();
+    r.costs.issue.clear();
     Stage stage(r.graph, {0}, {rank});
     for (const Stamp& stamp : stamps) add(stamp, stage, r);
     return r;

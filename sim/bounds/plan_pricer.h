@@ -113,7 +113,8 @@ private:
     };
     const Alone& alone(const Stamp& stamp, int rank);
 
-    Run stamped(std::initializer_list<Stamp> stamps, int rank);
+    // The plans one behind the other, in place of what was there.
+    const Run& stamped(std::initializer_list<Stamp> stamps, int rank, std::optional<Run>& into);
 
     // Host time is zero, except for host tasks that wait for the device.
     static Costs without_hosts(const Run& r);
@@ -129,6 +130,7 @@ private:
     const TaskGraph& ops_;
     OpPrices& prices_;
     bool by_turns_;
+    std::optional<Run> once_, twice_;
     Timeline timeline_;
     // what was priced: stamps of a plan share its operations
     std::map<std::tuple<OpId, GroupId, Phase>, Seconds> priced_;

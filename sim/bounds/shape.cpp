@@ -74,8 +74,7 @@ void fill_busiest(BoundShape& s, PlanPricer& pricer, const PassPlans& plans, int
 
 }  // namespace
 
-BoundShape bound_shape(const Experiment& experiment, const Routing& routing) {
-    Experiment e = experiment;
+BoundShape bound_shape(Experiment& e, const Routing& routing) {
     e.parallelism.schedule = Schedule::zb_h1;  // the schedules share a shape
     BoundShape s;
     s.routing = routing;
@@ -89,8 +88,7 @@ BoundShape bound_shape(const Experiment& experiment, const Routing& routing) {
     return s;
 }
 
-void add_times(BoundShape& s, const Experiment& experiment, OpPrices& prices) {
-    Experiment e = experiment;
+void add_times(BoundShape& s, Experiment& e, OpPrices& prices) {
     e.parallelism.schedule = Schedule::zb_h1;  // makes plans of split backwards as well
     const RankGroups groups = rank_groups(e);
     const LayerContext context{e, s.shape, groups, s.routing};

@@ -168,9 +168,19 @@ SweepSpace::SweepSpace(const Experiment& experiment, std::vector<Axis> axes,
     if (every_split_) add_outer_axes();
     asked_axes_ = axes_.size();
     if (every_split_) add_switches();
+    find_split_values();
     const double bases = count_bases();
     varied_ = varied_keys();
     count_points(bases);
+}
+
+void SweepSpace::find_split_values() {
+    for (const Axis& axis : axes_) {
+        std::vector<int>& values = split_values_.emplace_back();
+        if (!is_inner(axis.key)) continue;
+        for (const auto& text : axis.values)
+            values.push_back(integer_of(axis.key, text, experiment_));
+    }
 }
 
 void SweepSpace::find_beyond_of_presets() {
@@ -320,9 +330,7 @@ SweepBase SweepSpace::base(std::uint64_t number) const {
         const auto axis =
             std::ranges::find_if(axes_, [&](const Axis& one) { return split_index(one.key) == k; });
         if (axis != axes_.end() && is_inner(field.key)) {
-            base.values[k].clear();
-            for (const auto& text : axis->values)
-                base.values[k].push_back(integer_of(axis->key, text, e));
+            base.values[k] = split_values_[as_index(axis - axes_.begin())];
         }
         if (base.values[k].empty()) base.values[k] = {field.get(plan_of(e))};
     }
@@ -337,7 +345,7 @@ SweepBase SweepSpace::base(std::uint64_t number) const {
 Experiment SweepSpace::experiment_of(PointId id) const {
     SweepBase found = base(id.base);
     set_plan(found.experiment, found.split_of(id.inner));
-    return found.experiment;
+    return std::move(found.experiment);
 }
 
 std::vector<VariedKey> SweepSpace::varied_keys() const {

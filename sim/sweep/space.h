@@ -114,6 +114,7 @@ private:
     void add_outer_axes();
     // The framework's switches, where nothing but the split varies and nobody states them.
     void add_switches();
+    void find_split_values();
     void pass_over_idle(std::uint64_t number, SweepBase& base) const;
     // The index of the value that a base has on an axis that is not walked in it.
     [[nodiscard]] std::size_t outer_value(std::size_t axis, std::uint64_t base) const;
@@ -128,6 +129,7 @@ private:
     std::vector<std::string> beyond_;  // that rules of frameworks ask for, of all presets laid
     // indices of the axes that are not walked in a base, slowest first
     std::vector<std::size_t> outer_;
+    std::vector<std::vector<int>> split_values_;  // by axis; empty where not walked in a base
     std::vector<VariedKey> varied_;
     std::uint64_t points_ = 0;
     std::vector<std::uint64_t> item_begin_;  // by base, and the end
