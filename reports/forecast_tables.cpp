@@ -12,6 +12,7 @@
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
 #include "reports/campaign_tables.h"
+#include "sim/interval.h"
 #include "sim/scatter.h"
 
 namespace stepcast {
@@ -87,10 +88,10 @@ std::string doubts_line(const Doubts& d) {
         return fmt::format("{:+.0f} .. {:+.0f} %", 100 * std::expm1(-faster),
                            100 * std::expm1(slower));
     };
-    const double constants = p90_of_normal * d.constants;
+    const auto [less, more] = reach_of_constants(d);
     std::string text = fmt::format(
         "interval: steps of this framework and device that no fit has read {}; constants {}",
-        reach(d.faster, d.slower), reach(constants, constants));
+        reach(d.faster, d.slower), reach(less, more));
     if (d.draws_faster > 0 || d.draws_slower > 0)
         text += fmt::format("; draws {}", reach(d.draws_faster, d.draws_slower));
     for (const OtherReading& r : d.readings)

@@ -29,9 +29,13 @@ Json doubts(const Doubts& d) {
     const auto reading = [](const OtherReading& r) {
         return Json{{"what", r.what}, {"step_ratio", r.step}};
     };
-    return {{"constants_sigma", d.constants}, {"unseen_faster", d.faster},
-            {"unseen_slower", d.slower},      {"draws_faster", d.draws_faster},
-            {"draws_slower", d.draws_slower}, {"readings", list(d.readings, reading)}};
+    return {{"constants_sigma", d.constants},
+            {"hidden_sigma", d.hidden},
+            {"unseen_faster", d.faster},
+            {"unseen_slower", d.slower},
+            {"draws_faster", d.draws_faster},
+            {"draws_slower", d.draws_slower},
+            {"readings", list(d.readings, reading)}};
 }
 
 Json attribution(const ErrorAttribution& a) {

@@ -57,16 +57,19 @@ bool determined_by(const std::optional<Fitted>& fitted, const std::string& key) 
            });
 }
 
-// Variance from the constants that no fit determined. Errors of one kind are fully correlated,
-// those of two kinds independent.
-double variance_of_priors(const Framework& framework, const std::vector<CostBasis>& basis) {
+// What the constants that no fit determined may be off, as logarithms of the step. Errors of one
+// kind are fully correlated, those of two kinds independent.
+std::map<std::string, double> errors_of_priors(const Framework& framework,
+                                               const std::vector<CostBasis>& basis) {
     std::map<std::string, double> by_kind;
     for (const CostBasis& b : basis)
         if (!b.measured && !determined_by(framework.fitted, b.key))
             by_kind[b.kind] += b.share * assumed_error(b);
-    double variance = 0;
-    for (const auto& [kind, error] : by_kind) variance += error * error;
-    return variance;
+    return by_kind;
+}
+
+Framework framework_with_effect(const Experiment& e) {
+    return framework_has_effect(e) ? e.framework : Framework{};
 }
 
 double normal(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
@@ -101,8 +104,9 @@ double mixture_quantile(const Doubts& d, double reach, double share) {
 
 Doubts doubts_of(const Experiment& e, const std::vector<CostBasis>& basis) {
     Doubts d;
-    const Framework framework = framework_has_effect(e) ? e.framework : Framework{};
-    double variance = variance_of_priors(framework, basis);
+    const Framework framework = framework_with_effect(e);
+    double variance = 0;
+    for (const auto& [kind, error] : errors_of_priors(framework, basis)) variance += error * error;
     if (e.cluster.fitted) variance += variance_of_fit(*e.cluster.fitted, basis);
     if (framework.fitted) variance += variance_of_fit(*framework.fitted, basis);
     d.constants = std::sqrt(variance);
@@ -110,6 +114,22 @@ Doubts doubts_of(const Experiment& e, const std::vector<CostBasis>& basis) {
     d.faster = scatter.faster;
     d.slower = scatter.slower;
     return d;
+}
+
+double error_of_hosts(const Experiment& e, const std::vector<CostBasis>& basis) {
+    const auto errors = errors_of_priors(framework_with_effect(e), basis);
+    const auto found = errors.find("host");
+    return found == errors.end() ? 0 : found->second;
+}
+
+Cluster with_fast_hosts(Cluster cluster) {
+    cluster.host.load *= std::exp(-p90_of_normal * assumed_time_error);
+    return cluster;
+}
+
+double hidden_of_hosts(double error, Seconds step, Seconds with_fast_hosts) {
+    const double shorter = std::log(step / with_fast_hosts) / p90_of_normal;
+    return std::sqrt(std::max(0.0, error * error - shorter * shorter));
 }
 
 void reach_of_draws(const std::vector<double>& values, double median, Doubts& doubts) {
@@ -128,10 +148,15 @@ std::vector<Reading> readings_of(const Experiment& e) {
     return readings;
 }
 
+std::pair<double, double> reach_of_constants(const Doubts& d) {
+    const double shown = std::max(0.0, d.constants * d.constants - d.hidden * d.hidden);
+    return {p90_of_normal * std::sqrt(shown), p90_of_normal * d.constants};
+}
+
 Interval predictive_interval(Seconds median, Seconds mean, const Doubts& d) {
-    const double constants = p90_of_normal * d.constants;
-    const double faster = std::hypot(constants, d.faster, d.draws_faster),
-                 slower = std::hypot(constants, d.slower, d.draws_slower);
+    const auto [less, more] = reach_of_constants(d);
+    const double faster = std::hypot(less, d.faster, d.draws_faster),
+                 slower = std::hypot(more, d.slower, d.draws_slower);
     if (d.readings.empty())
         return {mean, std::exp(-faster) * median, median,
                 std::exp(std::max(slower, d.experts)) * median};

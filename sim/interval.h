@@ -3,6 +3,7 @@
 // how often it held.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "model/experiment.h"
@@ -15,6 +16,18 @@ namespace stepcast {
 // The doubts without other readings and without the spread of the draws, which are added
 // separately.
 Doubts doubts_of(const Experiment& experiment, const std::vector<CostBasis>& basis);
+
+// What hosts' costs that no fit determined may be off, as a logarithm of the step: their share of
+// it times their error.
+double error_of_hosts(const Experiment& experiment, const std::vector<CostBasis>& basis);
+// The cluster with hosts that cost what is the p10 of such costs.
+Cluster with_fast_hosts(Cluster cluster);
+// Doubts::hidden: how much of that error is not seen in the step with fast hosts. A step is convex
+// in the costs of its hosts, so that their share of it says the most that it can become shorter by.
+double hidden_of_hosts(double error, Seconds step, Seconds with_fast_hosts);
+
+// From the median to p10 and to p90, as logarithms: what the constants alone make of both.
+std::pair<double, double> reach_of_constants(const Doubts& doubts);
 
 // Stores in `doubts` how far the p10 and p90 of the draws lie from their median.
 void reach_of_draws(const std::vector<double>& values, double median, Doubts& doubts);

@@ -178,7 +178,7 @@ void narrow(const OwnSteps& own, const Experiment& e, Forecast& f) {
     const Interval before = f.step;
     rescale(std::exp(n.off), f);
     // the user's own steps replace what was assumed of anybody's
-    f.doubts.constants = 0;
+    f.doubts.constants = f.doubts.hidden = 0;
     f.doubts.readings.clear();
     f.doubts.faster = no_wider(n, std::log(before.p50 / before.p10), f.doubts.draws_faster);
     f.doubts.slower = no_wider(n, std::log(before.p90 / before.p50), f.doubts.draws_slower);

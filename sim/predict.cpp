@@ -223,6 +223,22 @@ void describe(const Experiment& e, Forecast& f) {
     f.gpus = rank_count(e.cluster);
 }
 
+// Below this a faster host changes p10 by less than what it takes to find out.
+constexpr double least_error_of_hosts = 0.08;
+
+// Doubts::hidden.
+double hidden_part(const Experiment& e, const Simulated& s, const std::vector<CostBasis>& basis) {
+    const double error = error_of_hosts(e, basis);
+    if (error < least_error_of_hosts) return 0;
+    const auto end_on = [&](const Cluster& cluster) {
+        Timeline timeline;
+        run(s.graph, price(s.graph, cluster), e.cluster.interference, timeline);
+        return timeline.end;
+    };
+    const Seconds now = is_noisy(e) ? end_on(e.cluster) : s.timeline.end;
+    return hidden_of_hosts(error, now, end_on(with_fast_hosts(e.cluster)));
+}
+
 void add_intervals(const std::vector<Draw>& draws, Forecast& f) {
     f.step = interval_of(draws, &StepTimes::step, f.doubts);
     f.forward = interval_of(draws, &StepTimes::forward, f.doubts);
@@ -255,6 +271,7 @@ Simulated simulate_middle(const AsRun& as, Forecast& f) {
     f.breakdown = breakdown(s.graph, s.costs, s.timeline, limiting_rank(s.graph, s.timeline));
     f.basis = basis_of(s.graph, s.costs, s.timeline, e.cluster);
     f.doubts = doubts_of(e, f.basis);
+    f.doubts.hidden = hidden_part(e, s, f.basis);
     if (others) {  // a user may follow the recipe, whose own scatter is the least
         const Doubts least = of_others(as.circumstances) ? Doubts{} : f.doubts;
         f.doubts.faster = std::max(least.faster, others->scatter.faster);

@@ -33,6 +33,25 @@ TEST_CASE("the parts of an interval add up as squares, to either side by themsel
     CHECK(i.mean == Seconds(1.1));
 }
 
+// Constants of 0.05 to p90, of which 0.03 shortens no step: sqrt(0.0025 - 0.0009) = 0.04 to p10.
+TEST_CASE("what is hidden of the constants' doubt reaches p90 alone") {
+    Doubts d;
+    d.constants = 0.05 / p90_z;
+    d.hidden = 0.03 / p90_z;
+    const Interval i = predictive_interval(Seconds(1), Seconds(1), d);
+    CHECK(log_of(i.p10) == Approx(-0.04));
+    CHECK(log_of(i.p90) == Approx(0.05));
+}
+
+// An error of 0.5 whose p10 shortens a step by 0.3 of these standard deviations hides
+// sqrt(0.25 - 0.09) = 0.4; one that the step follows whole hides nothing, one that it does not
+// follow at all is hidden whole.
+TEST_CASE("hosts' doubt is hidden where the step with fast hosts is no shorter") {
+    CHECK(hidden_of_hosts(0.5, Seconds(std::exp(0.3 * p90_z)), Seconds(1)) == Approx(0.4));
+    CHECK(hidden_of_hosts(0.5, Seconds(std::exp(0.6 * p90_z)), Seconds(1)) == 0);
+    CHECK(hidden_of_hosts(0.5, Seconds(1), Seconds(1)) == Approx(0.5));
+}
+
 // Two equally likely readings without doubt, one twice as long: p10 is the first, p90 the second.
 // With a narrow doubt of 0.01 to p90, the upper tenth of the mixture is the upper fifth of the
 // second reading: 0.8416 / 1.2816 x 0.01 above it.
