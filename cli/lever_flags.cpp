@@ -55,7 +55,7 @@ void name_flags(const Experiment& e, std::vector<Lever>& levers) {
     const auto format = parse_name<EmitFormat>(e.framework.script);
     Lines before;
     try {
-        before = lines_of(emit(e, format).text);
+        before = lines_of(script_of(e, format).text);
     } catch (const ConfigError&) {
         return;  // this split has no script to change
     }
@@ -63,7 +63,7 @@ void name_flags(const Experiment& e, std::vector<Lever>& levers) {
         if (!lever.hardware.empty()) continue;
         try {
             lever.flag =
-                change_between(before, lines_of(emit(with_lever(e, lever.set), format).text));
+                change_between(before, lines_of(script_of(with_lever(e, lever.set), format).text));
             if (lever.flag.empty() && lever.cannot.empty()) lever.cannot = "no flag of its scripts";
         } catch (const ConfigError& error) {
             if (lever.cannot.empty()) lever.cannot = reason_of(error);

@@ -22,3 +22,11 @@ function(precompile_headers target)
   target_precompile_headers(${target} PRIVATE <algorithm> <array> <cmath> <cstdint> <functional> <map> <numeric> <optional>
       <set> <span> <string> <string_view> <utility> <variant> <vector> <fmt/format.h> "${PROJECT_SOURCE_DIR}/model/experiment.h" ${ARGN})
 endfunction()
+
+# Files that include Eigen: behind a precompiled header GCC's headers take a build without optimisation for one with it, and then
+# refuse Eigen's prefetches ("second argument to '__builtin_prefetch' must be a constant").
+function(compile_eigen)
+  if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+    set_source_files_properties(${ARGN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  endif()
+endfunction()

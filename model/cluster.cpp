@@ -5,7 +5,7 @@
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/input/key_values.h"
-#include "model/machine/libraries.h"
+#include "model/machine/lacks.h"
 
 namespace stepcast {
 

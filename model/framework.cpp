@@ -8,7 +8,7 @@
 #include "model/input/keys.h"
 #include "model/input/layers.h"
 #include "model/machine/cluster_file.h"
-#include "model/machine/libraries.h"
+#include "model/machine/lacks.h"
 #include "model/runtime_rules.h"
 #include "model/transformer/counts.h"
 

@@ -106,7 +106,7 @@ void keep_unwritten(Experiment& e, EmitFormat format) {
         });
 }
 
-Emission emit(const Experiment& experiment, EmitFormat format) {
+Emission script_of(const Experiment& experiment, EmitFormat format) {
     Emission emission;
     check_common(experiment, format, emission);
     std::string& text = emission.text;
@@ -123,6 +123,11 @@ Emission emit(const Experiment& experiment, EmitFormat format) {
     }
     if (!emission.refused.empty())
         refuse("--emit {}: {}{}", to_string(format), cannot_run, joined(emission.refused, "; "));
+    return emission;
+}
+
+Emission emit(const Experiment& experiment, EmitFormat format) {
+    Emission emission = script_of(experiment, format);
     name_lost_keys(experiment, format, emission);
     return emission;
 }

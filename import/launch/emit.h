@@ -34,6 +34,9 @@ inline constexpr std::string_view cannot_run = "it cannot run this parallel layo
 // step or its memory is in the text or named in `without` (import/launch/lost_keys.h).
 Emission emit(const Experiment& experiment, EmitFormat format);
 
+// The same script, or refusal, without a look at what it loses.
+Emission script_of(const Experiment& experiment, EmitFormat format);
+
 // Keeps as they are the switches of the framework that this version of its script has no word for:
 // a search for such a script does not walk them.
 void keep_unwritten(Experiment& experiment, EmitFormat format);

@@ -223,6 +223,7 @@ std::string home_folder() {
 std::string sources_path() { return shared_path("sources.toml").string(); }
 std::string table_words_path() { return shared_path("table_words.toml").string(); }
 std::string hub_path() { return shared_path("hub.toml").string(); }
+std::string lacks_path() { return shared_path("lacks.toml").string(); }
 std::string libraries_path() { return shared_path("libraries.toml").string(); }
 std::string nemo_programs_path() { return shared_path("nemo_programs.toml").string(); }
 std::string nemo_recipes_path() { return shared_path("nemo_recipes.toml").string(); }

@@ -21,12 +21,13 @@ std::string preset_path(PresetKind kind, const std::string& name);
 bool has_preset(PresetKind kind, const std::string& name);
 std::vector<std::string> preset_names(PresetKind kind);
 // Files of one subject: which framework the rows of published tables ran in; how a model's
-// config.json states a workload; what libraries lack on a device; what the flags of Megatron-LM and
-// its relatives do to a step; what NeMo's programs and recipes have below the overrides of a
-// launch.
+// config.json states a workload; what libraries lack on a device; what they hold of it; what the
+// flags of Megatron-LM and its relatives do to a step; what NeMo's programs and recipes have below
+// the overrides of a launch.
 std::string sources_path();
 std::string table_words_path();
 std::string hub_path();
+std::string lacks_path();
 std::string libraries_path();
 std::string launch_flags_path();
 std::string nemo_programs_path();

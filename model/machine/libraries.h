@@ -1,22 +1,12 @@
-// What libraries lack on a device, and what they hold of its memory: model/presets/libraries.toml.
+// What the libraries of a training process hold of its device, and launch on it:
+// model/presets/libraries.toml.
 #pragma once
 
-#include <span>
 #include <string>
-#include <string_view>
 
 #include "model/cluster.h"
 
 namespace stepcast {
-
-struct Lack {
-    KEY(std::string, key, {}, "key of an experiment");
-    KEY(std::string, value, {}, "its value that a library lacks below `capability`");
-    KEY(int, capability, 0, "least compute capability: 80", 0, 1000);
-    KEY(std::string, instead, {}, "the default there; empty: none");
-    KEY(std::string, source, {}, "where this is said");
-};
-std::span<const Lack> known_lacks();
 
 // A process of PyTorch with CUDA's libraries, of which nothing is on any allocator's account.
 struct ProcessContext {
@@ -71,11 +61,5 @@ Bytes context_in(const Gpu& gpu);
 Bytes product_workspace(const Gpu& gpu);
 const NcclBuffers& nccl_buffers();
 const NcclChannels& nccl_channels(const Gpu& gpu, bool linked);
-
-// The least compute capability of the device's generation; 0 for other makers, of which nothing is
-// known.
-int capability(const Gpu& gpu);
-// The rule by which the device lacks this value of the key; nullptr if it has it.
-const Lack* lack_of(const Gpu& gpu, std::string_view key, std::string_view value);
 
 }  // namespace stepcast

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "model/base/numbers.h"
+#include "model/machine/capability.h"
 #include "model/machine/libraries.h"
 #include "sim/costs/collective_costs.h"
 

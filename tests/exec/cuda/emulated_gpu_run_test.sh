@@ -24,15 +24,24 @@ small() { local one; for one in "\$@"; do shapes+=(--set "workload.\$one"); done
 shapes=()
 case "\$1 \$2" in
     "execute one_gpu_moe_layer" | "execute moe_layer_"* | "simulate moe_layer_"*) small hidden=64 ffn=128 seq=64 ;;
-    "execute llama_1b_pp8") small hidden=64 heads=4 kv_heads=2 ffn=128 vocab=256 seq=13 ;;
+    "execute llama_1b_pp8")
+        small hidden=64 heads=4 kv_heads=2 ffn=128 vocab=256 seq=13
+        shapes+=(--set parallelism.global_batch=2) ;;
     "execute one_gpu_llama3_4_layers" | "simulate one_gpu_llama3_4_layers")
         small ${llama:+layers=$llama} hidden=64 heads=$heads kv_heads=$kv_heads ffn=128 vocab=256 seq=32 ;;
     "execute coca_zero1")
         small layers=1 hidden=64 heads=4 vision.layers=1 vision.hidden=64 vision.heads=4 decoder.layers=1 \\
             decoder.hidden=64 decoder.heads=4 vocab=256 ffn=128 vision.ffn=128 decoder.ffn=128
         shapes+=(--set parallelism.micro_batch=2 --set runtime.optimizer.groups=4) ;;
-    "execute "* | "simulate "*) small layers=2 hidden=64 heads=4 ffn=128 vocab=256 seq=32 ;;
-    "calibrate --device") shapes=(--steps 2) ;;
+    "execute "* | "simulate "*)
+        small layers=2 hidden=64 heads=4 ffn=128 vocab=256 seq=32
+        [ "$gpus" = one ] || shapes+=(--set parallelism.micro_batch=1 --set parallelism.global_batch=8)
+        [[ "$gpus" = several || "\$*" = *parallelism.dp=* ]] ||
+            shapes+=(--set parallelism.micro_batch=2 --set parallelism.global_batch=2) ;;
+    "calibrate --device")
+        shapes=(--steps 1)
+        # Half the GPUs, and all that are there without --ranks.
+        [ "$gpus" = one ] || { export EMULATED_CUDA_DEVICES=4; set -- "\${@:1:3}" "\${@:6}"; } ;;
 esac
 [ "$gpus" = one ] || [ "\$1" != execute ] || shapes+=(--set run.timeout="180 s")
 arguments=()
@@ -54,15 +63,18 @@ expect_runs() {
     runs=$(grep -ls '^kernels = \[' "$here"/out/runs/*/run.toml | wc -l)
     [ "$runs" -ge "$1" ] || { echo "expected $1 runs or more, found $runs"; tail -n 20 "$here/out/execute.log"; wrong=1; }
 }
-ends() {  # SCRIPT: runs it, and expects what both say
-    LD_LIBRARY_PATH=$emulation GPU_RUN_SECONDS=850 GPU_RUN_PATIENCE=5 "$here/scripts/$1" "$here/out" >"$here/log" 2>&1
-    local code=$?
+ends() {  # SCRIPT [TABLE]...: runs it, and expects what both say, and those tables too
+    LD_LIBRARY_PATH=$emulation GPU_RUN_SECONDS=1700 GPU_RUN_PATIENCE=5 "$here/scripts/$1" "$here/out" >"$here/log" 2>&1
+    local code=$? kind
     [ $code -eq 0 ] || { echo "exit $code"; tail -n 40 "$here/log"; wrong=1; }
     expect 'the carried program runs here' summary.txt
     expect 'op tests: [1-9][0-9]+ right, 0 wrong' summary.txt
     expect 'copy rate: [4-9][0-9] kernels' summary.txt
     expect 'calibrated' summary.txt
     expect 'held-out fifth' summary.txt
+    for kind in gemm memory "${@:2}"; do
+        [ "$(wc -l <"$here/out/this-gpu-$kind.csv")" -gt 20 ] || { echo "this-gpu-$kind.csv has few rows"; wrong=1; }
+    done
     expect 'cases|predicted' compare_all.log
     ! grep -E '^\[.*exit [1-9]' "$here/out/summary.txt" || wrong=1
 }
@@ -92,8 +104,9 @@ several() {
                 printf "%d %d float sum -1 %.2f %.9f %.9f 0 %.2f %.9f %.9f 0\n", bytes, bytes / 4, us, gb, 1.875 * gb, us, gb, 1.875 * gb }'
         done
     } >"$here/nccl/two_nodes.log"
-    export EMULATED_CUDA_DEVICES=8 GPUS=8 NCCL_TESTS=$here/nccl NIC='100 kB/s'
-    ends multi-gpu-run.sh
+    export EMULATED_CUDA_DEVICES=8 EMULATED_CUDA_LAZY=1 GPUS=8 NCCL_TESTS=$here/nccl NIC='100 kB/s'
+    ends multi-gpu-run.sh collectives
+    expect '^all_reduce,4,' this-gpu-collectives.csv
     expect 'links fitted to 1 logs of nccl-tests too' summary.txt
     expect '^ring_efficiency' with-nccl-tests.toml
     expect 'please send back' summary.txt

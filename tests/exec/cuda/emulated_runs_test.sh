@@ -161,16 +161,5 @@ faults() {
     "$stepcast" compare "$here/stopped" >"$here/log" 2>&1 || complain 'what Ctrl-C left cannot be compared' "$here/log"
 }
 
-calibrated() {
-    unset EMULATED_CUDA_JITTER_US
-    EMULATED_CUDA_DEVICES=2 timeout 100 "$stepcast" calibrate --device cuda --steps 1 --out "$here/two.toml" >"$here/log" 2>&1 ||
-        complain 'calibrate --device cuda fails' "$here/log"
-    for kind in gemm memory collectives; do
-        [ "$(wc -l <"$here/two-$kind.csv")" -gt 20 ] || complain "two-$kind.csv has few rows" "$here/two-$kind.csv"
-    done
-    "$stepcast" simulate "${gpt2[@]:0:1}" --set cluster.preset="$here/two.toml" >"$here/log" 2>&1 ||
-        complain 'the calibrated cluster cannot be simulated' "$here/log"
-}
-
 "$part"
 exit $wrong

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <algorithm>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -178,20 +180,34 @@ inline void keep_ranks(Experiment& e, std::string_view key) {
         if (key == counts) p.dp = rank_count(e.cluster) / split;
 }
 
-// The experiment with another value of the key, if that is legal and another value.
-inline bool changed(const Experiment& base, const Key& key, const std::string& value,
-                    Experiment& into) {
+// Sets the key in a copy, unless the text is no value of its type: such are remembered, as each is
+// tried for every experiment.
+inline bool takes(const Experiment& base, const Key& key, const std::string& value,
+                  Experiment& into) {
+    static std::set<std::pair<std::string_view, std::string>> refused;
+    if (refused.contains({key.path, value})) return false;
     into = base;
     try {
         set_key(into, {std::string(key.path), value});
+        return true;
+    } catch (const ConfigError&) {
+        refused.insert({key.path, value});
+        return false;
+    }
+}
+
+// The experiment with another value of the key, if that is legal and another value.
+inline bool changed(const Experiment& base, const Key& key, const std::string& value,
+                    Experiment& into) {
+    if (!takes(base, key, value, into) || text_of(key, into) == text_of(key, base)) return false;
+    try {
         keep_ranks(into, key.path);
         check_experiment(into);
     } catch (const ConfigError&) {
         return false;
     }
     constexpr int most = 64;  // so that a forecast takes little time
-    return text_of(key, into) != text_of(key, base) && into.workload.layers <= most &&
-           micro_batches(into.parallelism) <= most;
+    return into.workload.layers <= most && micro_batches(into.parallelism) <= most;
 }
 
 // Of the machine only how many ranks it has and whether the host waits: the rest is no part of a

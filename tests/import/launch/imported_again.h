@@ -47,7 +47,7 @@ inline Experiment imported_again(const Experiment& e, const Emission& emission, 
 
 inline bool can_emit(const Experiment& e, EmitFormat format) {
     try {
-        emit(e, format);
+        script_of(e, format);
         return true;
     } catch (const ConfigError&) {
         return false;

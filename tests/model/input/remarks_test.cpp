@@ -4,7 +4,7 @@
 #include "model/input/check_experiment.h"
 #include "model/input/presets.h"
 #include "model/input/remarks.h"
-#include "model/machine/libraries.h"
+#include "model/machine/lacks.h"
 #include "model/runtime_rules.h"
 #include "tests/model/files.h"
 #include "tests/transformers.h"

@@ -27,6 +27,7 @@ struct Fiber {
     Context context;
     std::unique_ptr<char[]> stack{new char[stack_size]};
     unsigned thread = 0;
+    uint3 place{};  // of that thread
     bool over = true;
 };
 
@@ -44,20 +45,18 @@ struct Block {
     Position position;
     std::exception_ptr failure;
 };
-// One pointer a thread, near at hand: kernels ask for it at every step.
 thread_local Block* running = nullptr;
 Block& block() { return *running; }
 
-void place(Block& b, unsigned thread) {
-    b.position.thread = {thread % b.shape.x, thread / b.shape.x % b.shape.y,
-                         thread / b.shape.x / b.shape.y};
+uint3 place_of(const Block& b, unsigned thread) {
+    return {thread % b.shape.x, thread / b.shape.x % b.shape.y, thread / b.shape.x / b.shape.y};
 }
 
 void yield() {
     Block& b = block();
     Fiber& self = *b.fibers[b.running];
     self.context.change_to(b.scheduler);
-    place(b, self.thread);
+    b.position.thread = self.place;
 }
 
 // Runs threads of the block until none is left; waits leave it to others.
@@ -66,7 +65,7 @@ void live() {
     Fiber& self = *b.fibers[b.running];
     while (b.next < b.size) {
         self.thread = b.next++;
-        place(b, self.thread);
+        self.place = b.position.thread = place_of(b, self.thread);
         try {
             (*b.thread)();
         } catch (...) {  // may not leave the fiber
@@ -113,11 +112,10 @@ void run_block(Block& b) {
 
 }  // namespace
 
-Position& position() { return block().position; }
-
 void run_grid(dim3 grid, dim3 shape, const std::function<void()>& thread) {
     thread_local Block own;
     running = &own;
+    running_position = &own.position;
     Block& b = own;
     b.shape = shape;
     b.size = shape.x * shape.y * shape.z;

@@ -24,6 +24,10 @@ struct Position {
     uint3 block;
     dim3 block_size, grid_size;
 };
-Position& position();  // of the thread that runs
+// Of the thread that runs. Kernels ask for it at every step, and a function of another file would
+// be asked every time: it is a pointer in a library of its own (place.cpp), small enough for the
+// part of a thread's memory that is there from the start.
+extern thread_local Position* running_position [[gnu::tls_model("initial-exec")]];
+inline Position& position() { return *running_position; }
 
 }  // namespace emulation
