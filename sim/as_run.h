@@ -68,8 +68,9 @@ std::string class_name(const Experiment& experiment, const Circumstances& circum
 // What of a step makes its forecast less sure, whoever ran it: "experts", "narrow" (products in 8
 // bits or fewer), "device" (no rate of whole steps was fitted on it).
 std::vector<std::string> traits_of(const Experiment& experiment);
-// The trait of a stranger's steps. Leaving a source out hides its rows from the widths, but not from
-// who wrote the model, so its width is of forecasts that were frozen (scripts/first-contact.py).
+// The trait of a stranger's steps. Leaving a source out hides its rows from the widths, but not
+// from who wrote the model, so its width is of forecasts that were frozen
+// (scripts/first-contact.py).
 inline constexpr const char* first_contact = "first_contact";
 
 // The class of these steps in the table, as wide as their traits make it; none for recipes, for a
