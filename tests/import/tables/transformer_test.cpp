@@ -556,8 +556,8 @@ TEST_CASE("switches that a row states stand over its framework's") {
     CHECK(switched.exchanges.parameters);
 }
 
-// GPT-NeoX is read as a Megatron of 2021, which has plain attention, and switches flash attention on
-// by its configuration. Other software keeps the kernel of its file whatever a row calls it.
+// GPT-NeoX is read as a Megatron of 2021, which has plain attention, and switches flash attention
+// on by its configuration. Other software keeps the kernel of its file whatever a row calls it.
 TEST_CASE("flash attention in a row's notes is news of software that comes without it") {
     const CasesHome home;
     const auto attention = [](const char* source, const char* notes) {
