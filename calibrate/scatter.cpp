@@ -160,6 +160,8 @@ void fit_traits(const std::map<std::string, ScatterRows>& by_trait, ScatterTable
             }
             trait.scatter = width;
         }
+    if (const auto kept = first_with(shipped_scatter().traits, first_contact, &ClassScatter::name))
+        table.traits.push_back(*kept);  // scripts/first-contact.py
 }
 
 // Rows with a known cause are no evidence of how far the next one is off.

@@ -126,7 +126,7 @@ Prediction predict_as(const SimulateQuestion& question, const Experiment& e) {
     Prediction found = predict_step(run_of(question, e));
     if (question.tuned) return found;
     if (e.workload.kind != Workload::Kind::transformer) return found;
-    if (const auto others = class_of(shipped_scatter(), e, {}))
+    if (const auto others = class_of(shipped_scatter(), e, {.by = RunBy::stranger}))
         found.forecast.notes.push_back(remark(note_of_others(*others, found.forecast)));
     return found;
 }

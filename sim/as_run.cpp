@@ -148,11 +148,15 @@ std::optional<ClassScatter> class_of(const ScatterTable& table, const Experiment
     const ClassScatter* const of = first_with(table.classes, class_name(e, c), &ClassScatter::name);
     if (!of) return std::nullopt;
     ClassScatter found = *of;
-    for (const std::string& name : traits_of(e))
-        if (const auto trait = first_with(table.traits, name, &ClassScatter::name)) {
-            found.scatter.faster = std::hypot(found.scatter.faster, trait->scatter.faster);
-            found.scatter.slower = std::hypot(found.scatter.slower, trait->scatter.slower);
-        }
+    const auto widen = [&](const Scatter& by) {
+        found.scatter.faster = std::hypot(found.scatter.faster, by.faster);
+        found.scatter.slower = std::hypot(found.scatter.slower, by.slower);
+    };
+    std::vector<std::string> traits = traits_of(e);
+    if (c.by == RunBy::stranger) traits.emplace_back(first_contact);
+    for (const std::string& name : traits)
+        if (const auto trait = first_with(table.traits, name, &ClassScatter::name))
+            widen(trait->scatter);
     return found;
 }
 

@@ -14,8 +14,9 @@ namespace stepcast {
 
 // own: the user of this program, whose p50 is what the experiment states, while p10 .. p90 are
 // those of anyone; recipe: those who published the steps that the framework's file describes;
-// thread: a user who tells of it; complaint: one who finds it slow; anyone: everybody else.
-NAMED_ENUM(RunBy, "who ran a step", own, recipe, anyone, thread, complaint);
+// thread: a user who tells of it; complaint: one who finds it slow; anyone: another whose steps the
+// widths of scatter.toml are of; stranger: one whom nothing here has met.
+NAMED_ENUM(RunBy, "who ran a step", own, recipe, anyone, thread, complaint, stranger);
 
 struct Circumstances {
     RunBy by = RunBy::own;
@@ -67,6 +68,10 @@ std::string class_name(const Experiment& experiment, const Circumstances& circum
 // What of a step makes its forecast less sure, whoever ran it: "experts", "narrow" (products in 8
 // bits or fewer), "device" (no rate of whole steps was fitted on it).
 std::vector<std::string> traits_of(const Experiment& experiment);
+// The trait of a stranger's steps. Leaving a source out hides its rows from the widths, but not
+// from who wrote the model, so its width is of forecasts that were frozen
+// (scripts/first-contact.py).
+inline constexpr const char* first_contact = "first_contact";
 
 // The class of these steps in the table, as wide as their traits make it; none for recipes, for a
 // framework that was fitted to the user's own steps, and where no framework is.

@@ -86,6 +86,7 @@ const std::vector<SourceRow>& Shelf::sources(const std::string& table) {
         {"device", {"family", "form", "cluster", "year"}},
         {"size", {"model", "layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "source"}},
         {"measured", {"source"}},
+        {"met", {"source"}},
         {"memory", {"family", "size", "bandwidth"}},
         {"tuned", {"kernels", "form", "device", "shapes"}},
         {"scale_layout", {"kernels"}},

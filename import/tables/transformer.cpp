@@ -410,15 +410,31 @@ Circumstances circumstances_of(const CaseRow& row, Shelf& shelf) {
     c.network_stated = states(row, "network") && row.cell("network") != "unstated";
     c.software_named = shelf.names_software(row);
     c.evidence = row.cell("evidence") != "no";
-    const bool measured = std::ranges::any_of(
-        shelf.sources("measured"), [&](const auto& m) { return source == m.at("source"); });
+    const auto is_source = [&](const char* of) {
+        return std::ranges::any_of(shelf.sources(of),
+                                   [&](const auto& s) { return source == s.at("source"); });
+    };
     if (states(row, "issue"))
         c.by = row.cell("by") == "complaint" ? RunBy::complaint : RunBy::thread;
-    else if (measured)
+    else if (is_source("measured"))
         c.by = RunBy::recipe;
     else if (!row.cell("ref").empty())
-        c.by = RunBy::anyone;
+        c.by = is_source("met") ? RunBy::anyone : RunBy::stranger;
     return c;
+}
+
+// Plain attention is the workload's, whatever software ran it. A flash kernel is news only of
+// software that comes without one; which one other software has its own file says.
+void set_attention(const CaseRow& row, Experiment& e, Assumptions& said) {
+    if (!states(row, "attention")) return;
+    constexpr std::string_view key = "runtime.attention";
+    const std::string& stated = row.cell("attention");
+    const std::string_view plain = to_string(AttentionKind::plain);
+    if (stated == plain) return set_key(e, {"workload.attention", stated});
+    const std::string* const usual = ruled_value(e.framework, key);
+    if (!usual || *usual != plain) return;
+    set_rule(e.framework, std::string(key), stated);
+    said.emplace_back("flash attention, as the notes say");
 }
 
 // Adapters beside frozen weights (LoRA, PEFT) train on packed sequences. Fine-tuning of all weights
@@ -489,7 +505,7 @@ Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf&
     e.framework = shelf.framework_of(row, &why);
     if (states(row, "tied")) e.overlay.stated.emplace_back("workload.tied");
     e.workload = workload_of(row, e.framework, e.overlay, shelf, said);
-    if (states(row, "attention")) set_key(e, {"workload.attention", row.cell("attention")});
+    set_attention(row, e, said);
     said.push_back("framework " + e.framework.name + ": " + e.framework.about);
     if (!why.empty()) said.push_back(why);
     result.circumstances = circumstances_of(row, shelf);

@@ -9,6 +9,8 @@
 #include "calibrate/left_out_sources.h"
 #include "measured/read.h"
 #include "model/base/errors.h"
+#include "model/base/lists.h"
+#include "sim/as_run.h"
 #include "sim/interval.h"
 #include "tests/calibrate/step_rows.h"
 #include "tests/truth.h"
@@ -261,13 +263,17 @@ TEST_CASE("what is known of a step widens its class") {
     const double t = student_p90(2) / p90_of_normal, plain = 0.1 * t;
     const double added = t * std::sqrt(0.5 * 0.5 - plain * plain);
     const ScatterTable table = fit_scatter(rows, std::vector<bool>(rows.size(), true));
-    REQUIRE((table.classes.size() == 1 && table.traits.size() == 1));
+    REQUIRE((table.classes.size() == 1 && table.traits.size() == 2));
     CHECK(table.classes[0].rows == 4);
     CHECK(table.classes[0].scatter.slower == Approx(plain).margin(1e-3));
     const ClassScatter& trait = table.traits[0];
     CHECK((trait.name == "experts" && trait.rows == 2 && trait.sources == 2));
     CHECK(trait.scatter.slower == Approx(added).margin(1e-3));
     CHECK(trait.scatter.faster == 0);
+    // no fit reads what a first contact adds
+    CHECK(table.traits[1].name == first_contact);
+    CHECK(table.traits[1] ==
+          *first_with(shipped_scatter().traits, first_contact, &ClassScatter::name));
     const auto reach = [&](std::size_t i) {
         const Interval step = interval_by(table, rows[i]);
         return std::log(step.p90 / step.p50);

@@ -178,6 +178,13 @@ TEST_CASE("experts, products in 8 bits and a device without fitted steps are tra
     CHECK(found->scatter.faster == Approx(0.5));
     CHECK(found->scatter.slower == Approx(0.2));
     CHECK_FALSE(class_of(table, e, {.by = RunBy::thread}));
+    // a stranger's: 0.5^2 + 1.2^2 = 1.3^2, 0.2^2 + 0.15^2 = 0.25^2
+    table.traits.push_back({first_contact, 1, 1, {1.2, 0.15}});
+    const auto stranger = class_of(table, e, {.by = RunBy::stranger});
+    REQUIRE(stranger);
+    CHECK(stranger->scatter.faster == Approx(1.3));
+    CHECK(stranger->scatter.slower == Approx(0.25));
+    CHECK(class_of(table, e, {.by = RunBy::anyone})->scatter.faster == Approx(0.5));
 }
 
 // Neither the step nor p50 is another one, whoever runs it; p10 and p90 are the class's, and of the

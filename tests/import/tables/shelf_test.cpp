@@ -169,6 +169,9 @@ TEST_CASE("a framework's name means software of its time") {
     CHECK(read_as("te-pytorch-someone", "H100", "") == "transformer-engine");
     CHECK(read_as("latent", "H100", "") == "default");
     CHECK(read_as("lit-gpt", "A100", "") == "litgpt");
+    CHECK(read_as("litgpt", "A100", "pretraining") == "fsdp");
+    CHECK(read_as("litgpt", "A100", "finetune_full") == "litgpt");
+    CHECK(read_as("litgpt", "A100", "QLoRA") == "litgpt");
     CHECK(read_as("swift", "A100", "") == "transformers-trainer");
     CHECK(read_as("peft", "A100", "") == "transformers");
     CHECK(read_as("huggingface-lora", "A100", "") == "transformers");
@@ -252,6 +255,11 @@ TEST_CASE("a source has the longest name of a rule that it begins with by whole 
     CHECK(read_as("llm-foundry", {}) == "llm-foundry");
     CHECK(read_as("nemo-automodel", {}) == "nemo-automodel");
     CHECK(read_as("nemo-automodel", {"nemo-automodel"}) == "default");
+    // its mixtures are its own models, with Transformer Engine's experts or without
+    row.cells["experts"] = "128";
+    row.cells["topk"] = "8";
+    CHECK(Shelf().framework_of(row).name == "torchtitan");
+    row.cells.erase("experts");
     row.cells["notes"] = "Transformer Engine linears";
     CHECK(Shelf("", {"nemo-automodel"}).framework_of(row).name == "torchtitan");
 }

@@ -372,7 +372,7 @@ TEST_CASE("sizes of an unknown model are read from its notes") {
 }
 
 // A row says who ran it: a source whose recipes the frameworks' files describe, a thread (the
-// number of an issue), one that complains, or anybody.
+// number of an issue), one that complains, one whose other steps the widths are of, or a stranger.
 TEST_CASE("a row says who ran its step") {
     const CasesHome home;
     const auto of = [](const char* source, const char* ref, const char* notes,
@@ -384,7 +384,8 @@ TEST_CASE("a row says who ran its step") {
     CHECK(of("vtrain_multi", "README.md @ abc", "").by == RunBy::recipe);
     CHECK(of("vtrain_multi", "", "").by == RunBy::recipe);
     CHECK(of("somebody", "", "").by == RunBy::own);
-    CHECK(of("somebody", "README.md @ abc", "").by == RunBy::anyone);
+    CHECK(of("InternEvo", "README.md @ abc", "").by == RunBy::anyone);
+    CHECK(of("somebody", "README.md @ abc", "").by == RunBy::stranger);
     CHECK(of("vtrain_multi", "owner/repo#12", "neutral; trust A").by == RunBy::thread);
     CHECK(of("somebody", "owner/repo#12", "complaint: slow; trust B").by == RunBy::complaint);
     CHECK(of("modalities", "README.md @ abc", "").software_named);
@@ -553,6 +554,20 @@ TEST_CASE("switches that a row states stand over its framework's") {
     CHECK(switched.gradients.bucket != BucketSize::one());
     CHECK(switched.exchanges.gradients == GradientOverlap::always);
     CHECK(switched.exchanges.parameters);
+}
+
+// GPT-NeoX is read as a Megatron of 2021, which has plain attention, and switches flash attention
+// on by its configuration. Other software keeps the kernel of its file whatever a row calls it.
+TEST_CASE("flash attention in a row's notes is news of software that comes without it") {
+    const CasesHome home;
+    const auto attention = [](const char* source, const char* notes) {
+        return gpt_case_with({{"source", source}, {"notes", notes}}).experiment.runtime.attention;
+    };
+    CHECK(attention("gpt-neox", "") == AttentionKind::plain);
+    CHECK(attention("gpt-neox", "with FlashAttention, 2023") == AttentionKind::flash2);
+    CHECK(attention("gpt-neox", "no FlashAttention") == AttentionKind::plain);
+    CHECK(attention("gpt-neox", "flash attention not stated") == AttentionKind::plain);
+    CHECK(attention("litgpt", "flash attention") == attention("litgpt", ""));
 }
 
 // 101 TFLOP/s in 3.5 s (above) are 322 in 1.1 s and 272 in 1.3 s, of which the mask hides 5; with
