@@ -52,9 +52,8 @@ double imbalance(const LayerContext& c) {
 }  // namespace
 
 bool keeps_gathered(const LayerContext& c) {
-    const Runtime& r = c.experiment.runtime;
-    return splits_sequence(c.experiment.parallelism) && r.wide_weights &&
-           r.allocator == AllocatorKind::caching;
+    return splits_sequence(c.experiment.parallelism) &&
+           c.experiment.runtime.weight_shards == WeightShards::dtensors;
 }
 
 Bytes stream_element(const LayerContext& c) {

@@ -88,14 +88,16 @@ void GatheredWeights::before(std::size_t unit, std::size_t module, Direction dir
 
 void GatheredWeights::after(std::size_t unit, std::size_t module, Direction direction) {
     const std::size_t own = firsts_[unit] + module;
-    if (modules_[own].stays && direction == Direction::forward)
+    const bool is_forward = direction == Direction::forward;
+    if (modules_[own].stays && is_forward)
         std::swap(parameters_, staying_);
     else if (modules_[own].stays)
         tensors_.free(staying_);
     tensors_.free(parameters_);
     if (!modules_[own].parameters.empty() && own + 1 < modules_.size()) return;
-    const bool used_soon = direction == Direction::rerun || (direction == Direction::forward &&
-                                                             modules_[own].distance < reuse_bytes_);
+    if (modules_[own].stays && is_forward && modules_[own].parameters.empty()) return;
+    const bool used_soon = direction == Direction::rerun ||
+                           (is_forward && modules_[own].distance < reuse_bytes_);
     if (!used_soon) release(own);
 }
 
