@@ -77,9 +77,9 @@ std::vector<UnitModules> StageUnits::gathered() const {
     const bool by_module = brings_modules(c_);
     std::vector<UnitModules> units;
     for (const UnitPlace& unit : units_.front())
-        units.push_back(by_module ? UnitModules{unit.tape->what, unit.again,
-                                                module_bytes(*unit.tape)}
-                                  : whole_unit(c_, unit));
+        units.push_back(by_module
+                            ? UnitModules{unit.tape->what, unit.again, module_bytes(*unit.tape)}
+                            : whole_unit(c_, unit));
     if (by_module || c_.experiment.parallelism.pp > 1) return units;
     if (c_.experiment.runtime.root_unit)
         join_ends(units);

@@ -294,8 +294,7 @@ UnitTape embedding_tape(const LayerContext& c) {
     // aten embedding_dense_backward by num_weights; RowwiseParallel; seen in recorded events); its
     // words of the whole sequence are reduced like a product's result
     if (keeps_gathered(c)) {
-        for (int copy = 0; copy < 2; ++copy)
-            add(embed.brought, c.shape.inner(c.shape.hidden));
+        for (int copy = 0; copy < 2; ++copy) add(embed.brought, c.shape.inner(c.shape.hidden));
         if (embed.weight_gradient > 0)
             add(embed.work,
                 number(long{c.experiment.workload.vocab} * c.shape.hidden) * c.shape.element());

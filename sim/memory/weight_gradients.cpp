@@ -18,9 +18,7 @@ bool adds_up_whole(const LayerContext& c) {
            !sends_gradients_to_host(e);
 }
 
-bool WeightGradients::frees() const {
-    return frees_gradients(e_) && !sends_gradients_to_host(e_);
-}
+bool WeightGradients::frees() const { return frees_gradients(e_) && !sends_gradients_to_host(e_); }
 
 // The unit is an end of the model whose weights are the other end's, too: what the logits make of
 // their gradient waits for the embedding's.
@@ -133,8 +131,7 @@ void ReducerBuckets::make(const TensorList& elements) {
     const double each = reducer_element(c_).si();
     double filled = 0, most = first_bucket;
     const auto close = [&] {
-        if (filled > 0)
-            buckets_.push_back(tensors_.make(TensorKind::gradients, "buckets", filled));
+        if (filled > 0) buckets_.push_back(tensors_.make(TensorKind::gradients, "buckets", filled));
         filled = 0;
         most = bucket_bytes(c_.experiment).si();
     };
