@@ -60,10 +60,11 @@ NAMED_ENUM(ExpertProducts, "a kind of expert products", grouped, each, fused);
 // arena: one region that the compiler plans ahead (XLA), so nothing lies between tensors.
 NAMED_ENUM(AllocatorKind, "an allocator", caching, arena);
 
-// What ranks hold parts of. flat: of one tensor for each unit of the model, which is gathered whole,
-// its parameters views of it (FSDP 1, Megatron's). dtensors: of each parameter, by PyTorch's DTensor
-// (FSDP 2): units are gathered in one tensor, which is copied out to the parameters, and under tensor
-// parallelism the gather of a split sequence is an operator of automatic differentiation.
+// What ranks hold parts of. flat: of one tensor for each unit of the model, which is gathered
+// whole, its parameters views of it (FSDP 1, Megatron's). dtensors: of each parameter, by PyTorch's
+// DTensor (FSDP 2): units are gathered in one tensor, which is copied out to the parameters, and
+// under tensor parallelism the gather of a split sequence is an operator of automatic
+// differentiation.
 NAMED_ENUM(WeightShards, "a kind of weight shards", flat, dtensors);
 
 struct LossKernels {

@@ -6,8 +6,8 @@
 //
 // PRETENDED_GPU_MEMORY: capacity in bytes (default 80 GiB less nothing). PRETENDED_GPU_EVENTS:
 // "done" (default; work has ended when asked about) or "late" (only when the host waits for the
-// stream, the event or the device). PRETENDED_GPU_KEEPS=1: a host that reads where it wrote last, as
-// DistributedDataParallel reads its buckets' order, finds that and not zeros.
+// stream, the event or the device). PRETENDED_GPU_KEEPS=1: a host that reads where it wrote last,
+// as DistributedDataParallel reads its buckets' order, finds that and not zeros.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <cudnn_graph.h>

@@ -100,8 +100,8 @@ void GatheredWeights::after(std::size_t unit, std::size_t module, Direction dire
     tensors_.free(parameters_);
     if (!modules_[own].parameters.empty() && own + 1 < modules_.size()) return;
     if (modules_[own].stays && is_forward && modules_[own].parameters.empty()) return;
-    const bool used_soon = direction == Direction::rerun ||
-                           (is_forward && modules_[own].distance < reuse_bytes_);
+    const bool used_soon =
+        direction == Direction::rerun || (is_forward && modules_[own].distance < reuse_bytes_);
     if (!used_soon) release(own);
 }
 
