@@ -69,9 +69,9 @@ public:
           units_(c_, chunks_by_stage(paths_of(e.workload, e.parallelism),
                                      e.parallelism.pp)[as_index(stage)]) {
         const UnitTape& middle = *units_[0][units_[0].size() / 2].tape;
-        lead_.emplace(*this, is_ahead(e) ? e.runtime.host_lead : 0,
-                      std::array{launches_of(middle, Phase::forward),
-                                 launches_of(middle, Phase::backward)});
+        lead_.emplace(
+            *this, is_ahead(e) ? e.runtime.host_lead : 0,
+            std::array{launches_of(middle, Phase::forward), launches_of(middle, Phase::backward)});
         if (e.parallelism.zero == 3 && shards_gradients())
             gathers_.emplace(*this, units_.gathered(), by_module_ && e.workload.tied,
                              by_module_ ? e.runtime.reuse_distance * c_.shape.element().si() : 0);
@@ -289,9 +289,7 @@ private:
         return !by_module_ && gathers_ && e_.parallelism.pp == 1 && e_.runtime.root_unit;
     }
     // Models of Transformers make their loss themselves.
-    [[nodiscard]] bool makes_loss() const {
-        return ends_in_root() && composes(e_, Composed::loss);
-    }
+    [[nodiscard]] bool makes_loss() const { return ends_in_root() && composes(e_, Composed::loss); }
 
     void forward(const UnitPlace& unit, TensorIds& kept) {
         begin_unit(GatherPass::forward);

@@ -1,5 +1,6 @@
 #include "sim/memory/weight_gradients.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "model/base/lists.h"
@@ -80,6 +81,12 @@ void WeightGradients::accumulate(const UnitTape& unit) {
     of_unit_.clear();
 }
 
+// Automatic differentiation puts FSDP 1's views together on the stream on which their unit was
+// gathered (torch 2.11, distributed/fsdp/_runtime_utils.py: _unshard).
+static std::uint8_t unit_stream(const Experiment& e) {
+    return e.runtime.weight_shards == WeightShards::flat ? gather_stream : std::uint8_t{0};
+}
+
 // A unit's gradients are copied into one tensor, once the one before it has gone; of the reduced
 // the rank's piece stays or is added to an earlier one (torch 2.11, _fully_shard/
 // _fsdp_param_group.py: post_backward; _fsdp_collectives.py: foreach_reduce).
@@ -96,15 +103,27 @@ void WeightGradients::reduce(const UnitTape& unit) {
     if (elements == 0) return tensors_.free(of_unit_);
     const Bytes type = size_of(trained_gradients(e_));
     tensors_.free(in_flight_);
-    in_flight_.push_back(tensors_.make(TensorKind::exchanged, "gradients", elements * type.si()));
+    in_flight_.push_back(
+        tensors_.make(TensorKind::exchanged, "gradients", elements * type.si(), unit_stream(e_)));
     tensors_.free(of_unit_);
+    keep_piece(unit, weights, type);
+}
+
+// Of fp32 weights the piece is cast to their type (_to_dtype_if_needed(reduce_output, orig_dtype)).
+// A pipeline shares pieces out in the end alone.
+void WeightGradients::keep_piece(const UnitTape& unit, const RankWeights& weights, Bytes type) {
+    const double piece = shared_out(c_, weights, adds_up_whole(c_) ? 1 : 2);
+    const Bytes kept = keeps_wide_weights(e_) ? std::max(type, Bytes(4)) : type;
     const auto key = std::pair{tensors_.layer, unit.what};
-    // a pipeline shares them out in the end alone
-    const double piece = shared_out(c_, weights, adds_up_whole(c_) ? 1 : 2) * type.si();
-    if (frees() && !own_.contains(key))
-        own_[key] = tensors_.make(TensorKind::gradients, unit.what, piece, reduce_stream);
-    else
-        tensors_.free(tensors_.make(TensorKind::exchanged, "gradients", piece, reduce_stream));
+    const bool stays = frees() && !own_.contains(key);
+    TensorIds reduced;
+    if (!stays || kept != type)
+        reduced = {
+            tensors_.make(TensorKind::exchanged, "gradients", piece * type.si(), reduce_stream)};
+    if (stays)
+        own_[key] =
+            tensors_.make(TensorKind::gradients, unit.what, piece * kept.si(), reduce_stream);
+    tensors_.free(reduced);
 }
 
 void WeightGradients::reduce_whole(const UnitTape& unit) {

@@ -35,6 +35,7 @@ private:
     [[nodiscard]] bool shares_table(const OperatorTape& op) const;
     void accumulate(const UnitTape& unit);
     void reduce(const UnitTape& unit);
+    void keep_piece(const UnitTape& unit, const RankWeights& weights, Bytes type);
 
     TensorRecorder& tensors_;
     const LayerContext& c_;
