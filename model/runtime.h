@@ -60,6 +60,13 @@ NAMED_ENUM(ExpertProducts, "a kind of expert products", grouped, each, fused);
 // arena: one region that the compiler plans ahead (XLA), so nothing lies between tensors.
 NAMED_ENUM(AllocatorKind, "an allocator", caching, arena);
 
+// What ranks hold parts of. flat: of one tensor for each unit of the model, which is gathered
+// whole, its parameters views of it (FSDP 1, Megatron's). dtensors: of each parameter, by PyTorch's
+// DTensor (FSDP 2): units are gathered in one tensor, which is copied out to the parameters, and
+// under tensor parallelism the gather of a split sequence is an operator of automatic
+// differentiation.
+NAMED_ENUM(WeightShards, "a kind of weight shards", flat, dtensors);
+
 struct LossKernels {
     KEY(bool, fused, true, "softmax and loss in one kernel over the logits");
     KEY(int, pieces, 1, "slices of the logits whose losses are added up", 1, 1 << 20);
@@ -221,6 +228,12 @@ struct Runtime {
     KEY(bool, gather_copies, false,
         "sequence parallelism: tensor-parallel collectives without overlap put the whole sequence "
         "in order by a copy ([batch, sequence, hidden])");
+    KEY(WeightShards, weight_shards, WeightShards::flat,
+        "what ranks hold parts of: a unit's flat tensor, or each parameter as a DTensor, to which "
+        "gathered units are copied out and whose products keep a gathered sequence");
+    KEY(bool, root_unit, false,
+        "zero 3: embedding, final norm and head are one unit, gathered from the forward to the "
+        "backward; else only the head stays gathered");
     KEY(bool, module_hooks, false,
         "zero 3: hooks around every module of a layer, embedding or head");
     KEY(double, reuse_distance, 0,

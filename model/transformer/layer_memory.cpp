@@ -52,9 +52,8 @@ double imbalance(const LayerContext& c) {
 }  // namespace
 
 bool keeps_gathered(const LayerContext& c) {
-    const Runtime& r = c.experiment.runtime;
-    return splits_sequence(c.experiment.parallelism) && r.wide_weights &&
-           r.allocator == AllocatorKind::caching;
+    return splits_sequence(c.experiment.parallelism) &&
+           c.experiment.runtime.weight_shards == WeightShards::dtensors;
 }
 
 Bytes stream_element(const LayerContext& c) {
@@ -190,6 +189,7 @@ struct Rules : BlockRules {
         if (op.into_product && !reads_result && read) memory.kept.add(inner * kept_element());
         if (composes_gelu()) add_gelu_steps(memory, inner);
         if (slots) memory.work.add(rows * number(s.hidden) * s.element());
+        if (slots && masks_rows()) memory.passing.add(inner * op.inputs * s.element());
         return memory;
     }
     OperatorMemory operator()(const Elementwise& op) const {
@@ -233,11 +233,16 @@ struct Rules : BlockRules {
     }
     // The weighting reads what the second product gave, and adding up in a loop asks for the shape
     // of what it added (PyTorch 2.11, derivatives.yaml: mul; index_add, grad.expand_as(source)).
+    // Grouped: the product's own result, its rows weighted in fp32, these in the tokens' order, and
+    // their sum.
     OperatorMemory operator()(const FromExperts&) const {
         if (!composes(*this, Composed::experts)) return {};
         const double slots = expert_slots(c) * number(s.hidden);
         OperatorMemory memory{{slots * s.element()}, {}};
         if (r.experts.one_by_one) memory.kept.add(slots * stream_element(c));
+        if (masks_rows())
+            memory.passing = {slots * s.element(), slots * Bytes(4), slots * Bytes(4),
+                              slots / w.moe.top_k * Bytes(4)};
         return memory;
     }
     // What was gathered for it; what adapters' products read besides the layer's input. Work of
@@ -267,6 +272,11 @@ struct Rules : BlockRules {
     }
 
 private:
+    // Grouped products leave rows without a token as they were, so that their result is copied with
+    // zeros there (transformers 5.17, integrations/moe.py: grouped_mm_experts_forward).
+    [[nodiscard]] bool masks_rows() const {
+        return composes(*this, Composed::experts) && !r.experts.one_by_one && p.ep == 1;
+    }
     // Adapters multiply in 16 bits what a narrow product reads in 8 or 4.
     [[nodiscard]] Bytes kept_element() const {
         return size_of(w.adapter_rank > 0 ? s.storage : s.matrix);

@@ -57,8 +57,8 @@ OperatorMemories operator_memories(const Block& block, const LayerContext& conte
 // nothing.
 Bytes query_sums(const Operator& op, const OperatorMemory& of, const LayerContext& context);
 // Whether what sequence parallelism gathers for a product stays for its backward, and is not
-// gathered again: PyTorch's DTensors, of whose frameworks FSDP's mixed precision (wide_weights) is.
-// Their gather is an operator for automatic differentiation, which keeps what the product read
+// gathered again: of PyTorch's DTensors (runtime.weight_shards), whose gather is an operator for
+// automatic differentiation, which keeps what the product read
 // (torch/distributed/tensor/parallel/style.py: ColwiseParallel; seen in recorded peaks).
 bool keeps_gathered(const LayerContext& context);
 // Of the residual stream: in fp32 under automatic casting.

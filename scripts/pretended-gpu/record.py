@@ -128,6 +128,14 @@ CASES = [
     trainer("gpt2-large", 4, 1024, checkpoint=True),
     titan("8B", 32, 2, 4096, tp=4, sets=["zero=3", "tp=4"]),
     titan("8B", 64, 1, 16384, tp=8, ac="full", sets=["zero=3", "tp=8"]),
+    # not looked at before the mends of 1 December
+    titan("8B", 16, 1, 2048, ac="full", pp=4, accumulate=8, sets=["zero=2", "pp=4"], label="1f1b"),
+    titan("8B", 32, 1, 32768, tp=8, ac="full", sets=["zero=3", "tp=8"]),
+    ranks("ddp", "gpt2-medium", 16, 8, 512, sets=["zero=0", "runtime.gradients.bucket=25 MiB"]),
+    ranks("ddp", "llama-12", 8, 4, 1024, label="autocast", amp=True, framework="transformers-autocast",
+          sets=["zero=0", "runtime.gradients.bucket=25 MiB"]),
+    ranks("fsdp1", "llama-6-wide", 8, 2, 2048, sets=[*SHARDED, "runtime.weight_shards=flat", "runtime.gradients.type=training"]),
+    one("loop", "mixtral-6", 4, 4096, "grouped", experts="grouped_mm", framework="transformers"),
 ]
 
 
@@ -233,7 +241,7 @@ def wrapped(torch, c, model):
     """The model as its way over ranks wraps it, and the context of its forward."""
     for variable, value in dict(RANK=0, LOCAL_RANK=0, WORLD_SIZE=c["gpus"], LOCAL_WORLD_SIZE=min(8, c["gpus"]), MASTER_ADDR="localhost", MASTER_PORT=29500).items():
         os.environ[variable] = str(value)
-    layer = type(model.model.layers[0])
+    layer = type((model.model.layers if hasattr(model, "model") else model.transformer.h)[0])
     if c["way"] == "ddp":
         # it compares shapes that the host reads from the device
         torch.nn.parallel.distributed._verify_param_shape_across_processes = lambda *_: None
@@ -253,6 +261,12 @@ def wrapped(torch, c, model):
                                                            transformer_cls_names_to_wrap=[layer.__name__], cpu_ram_efficient_loading=False)
         optimizer = torch.optim.SGD(model.parameters())  # which FSDP 2 wants beside the model; the loop makes its own
         return accelerate.Accelerator(mixed_precision="bf16", fsdp_plugin=plugin).prepare(model, optimizer)[0]
+    if c["way"] == "fsdp1":
+        from functools import partial
+        from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision
+        from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy
+        return FullyShardedDataParallel(model, device_id=0, use_orig_params=True, auto_wrap_policy=partial(transformer_auto_wrap_policy, transformer_layer_cls={layer}),
+                                        mixed_precision=MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16))
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     for block in [*model.model.layers, model]:
@@ -263,7 +277,7 @@ def wrapped(torch, c, model):
 def run_ranks(torch, users, bench, c, watch):
     from torch.testing._internal.distributed.fake_pg import FakeStore
     torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=c["gpus"])
-    model = users.build_hub(bench, c["model"], c["seq"], torch.bfloat16 if c["way"] == "ddp" else torch.float32)
+    model = users.build_hub(bench, c["model"], c["seq"], torch.bfloat16 if c["way"] == "ddp" and not c["amp"] else torch.float32)
     if c["checkpoint"]:
         model.gradient_checkpointing_enable()
     weights = sum(q.numel() for q in model.parameters())
@@ -307,8 +321,10 @@ def record_here(name, snapshot):
 def record(cases, snapshots):
     for c in cases:
         command = [sys.executable, __file__, "--one", c["id"]] + (["--snapshot", os.path.join(snapshots, c["id"].replace(" ", "-") + ".pickle")] if snapshots else [])
+        # DistributedDataParallel sends the order of its buckets over the device
+        keeps = {"PRETENDED_GPU_KEEPS": "1"} if c.get("way") == "ddp" else {}
         try:
-            ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+            ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env={**os.environ, **keeps})
             row = json.loads(ran.stdout.strip().splitlines()[-1])
         except (json.JSONDecodeError, IndexError):
             row = dict(case_id=c["id"], note=(ran.stderr.strip().splitlines() or [f"exit {ran.returncode}"])[-1][:300])

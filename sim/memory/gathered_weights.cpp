@@ -79,6 +79,10 @@ void GatheredWeights::before(std::size_t unit, std::size_t module, Direction dir
     const std::size_t own = firsts_[unit] + module;
     gather(own);
     if (!modules_[own].parameters.empty()) return copy_out(own, direction);
+    // an end that the root has: its forward ends with what the last layer gathered (torch 2.11,
+    // _fully_shard/_fsdp_state.py: _post_forward)
+    if (own > 0 && !modules_[own - 1].parameters.empty() && direction == Direction::forward)
+        return release(own - 1);
     if (direction == Direction::backward) {
         if (own > 0) gather(own - 1);
     } else if (own + 1 < (direction == Direction::rerun ? firsts_[unit + 1] : modules_.size())) {
@@ -88,14 +92,16 @@ void GatheredWeights::before(std::size_t unit, std::size_t module, Direction dir
 
 void GatheredWeights::after(std::size_t unit, std::size_t module, Direction direction) {
     const std::size_t own = firsts_[unit] + module;
-    if (modules_[own].stays && direction == Direction::forward)
+    const bool is_forward = direction == Direction::forward;
+    if (modules_[own].stays && is_forward)
         std::swap(parameters_, staying_);
     else if (modules_[own].stays)
         tensors_.free(staying_);
     tensors_.free(parameters_);
     if (!modules_[own].parameters.empty() && own + 1 < modules_.size()) return;
-    const bool used_soon = direction == Direction::rerun || (direction == Direction::forward &&
-                                                             modules_[own].distance < reuse_bytes_);
+    if (modules_[own].stays && is_forward && modules_[own].parameters.empty()) return;
+    const bool used_soon =
+        direction == Direction::rerun || (is_forward && modules_[own].distance < reuse_bytes_);
     if (!used_soon) release(own);
 }
 

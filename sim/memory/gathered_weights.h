@@ -1,7 +1,8 @@
 // Weights that are gathered before a pass, with those of the next one meanwhile, and freed after
 // it: of whole units (FSDP), or with hooks at every module (DeepSpeed 0.19.8,
 // runtime/zero/partitioned_param_coordinator.py:376).
-// FSDP gathers a unit in one tensor and copies that out to its parameters. In a forward it stays
+// FSDP 2 gathers a unit in one tensor and copies that out to its parameters (FSDP 1's are views of
+// it). In a forward it stays
 // until the next unit has been gathered; in a backward it goes at once, and then the unit in front
 // is gathered (torch 2.11, distributed/fsdp/_fully_shard/_fsdp_param_group.py: wait_for_unshard,
 // pre_backward; _fsdp_state.py: _post_forward).

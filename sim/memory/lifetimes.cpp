@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <deque>
 #include <map>
 #include <optional>
-#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -17,9 +15,12 @@
 #include "model/transformer/schedule.h"
 #include "sim/memory/flat_list.h"
 #include "sim/memory/gathered_weights.h"
+#include "sim/memory/host_lead.h"
+#include "sim/memory/stage_units.h"
 #include "sim/memory/tensor_recorder.h"
 #include "sim/memory/transformer_memory.h"
 #include "sim/memory/unit_tape.h"
+#include "sim/memory/weight_gradients.h"
 #include "sim/memory/weight_tensors.h"
 
 namespace stepcast {
@@ -31,17 +32,8 @@ constexpr int steps_written = 2;
 // ones run on four streams (ATen/cuda/CUDAContextLight.h: cublas_handle_stream_to_workspace;
 // CublasHandlePool.cpp: getCurrentCUDABlasHandle).
 constexpr int streams_of_experts = 3;  // beside the first
-// of torch.distributed's first bucket (_DEFAULT_FIRST_BUCKET_BYTES), so that it leaves early
-constexpr double first_bucket = 1 * mebibyte;
 
 using GatherPass = GatheredWeights::Direction;
-
-// A layer or an end of the model in its chunk.
-struct UnitPlace {
-    const UnitTape* tape = nullptr;
-    int layer = -1;
-    bool again = false;  // computed again before its backward
-};
 
 // The experiment with as many micro-batches as it takes to repeat: the others find what an earlier
 // one found. Where the host is ahead of the device it takes longer, because every segment that
@@ -58,9 +50,6 @@ Parallelism shortened(const Parallelism& p, bool is_ahead) {
     return shorter;
 }
 
-// of the units that share a stream of the replay, which has 32
-constexpr int passes_a_stream = 2, exchange_streams = 24;
-
 // Whether the host gets ahead of the device, by runtime.host_lead layers. PyTorch frees what an
 // asynchronous collective used only when the device has passed it (record_stream). Steps end with
 // the host waiting, and in one or two micro-batches it does not get ahead: so say nanotron's
@@ -74,23 +63,26 @@ bool is_ahead(const Experiment& e) {
 class StepWriter : public TensorRecorder {
 public:
     StepWriter(const Experiment& e, const Routing& routing, int stage)
-        : e_(e), c_{e, rank_shape(e), rank_groups(e), routing} {
-        const auto s = as_index(stage);
-        order_ = schedule_orders(shortened(e.parallelism, is_ahead(e)))[s];
-        chunks_ = chunks_by_stage(paths_of(e.workload, e.parallelism), e.parallelism.pp)[s];
-        for (const Chunk& chunk : chunks_) units_.push_back(units_of_chunk(chunk));
-        if (is_ahead(e)) lead_ = e.runtime.host_lead * launches_of_layer();
-        trained_ = trained_weights();
+        : e_(e),
+          c_{e, rank_shape(e), rank_groups(e), routing},
+          order_(schedule_orders(shortened(e.parallelism, is_ahead(e)))[as_index(stage)]),
+          units_(c_, chunks_by_stage(paths_of(e.workload, e.parallelism),
+                                     e.parallelism.pp)[as_index(stage)]) {
+        const UnitTape& middle = *units_[0][units_[0].size() / 2].tape;
+        lead_.emplace(
+            *this, is_ahead(e) ? e.runtime.host_lead : 0,
+            std::array{launches_of(middle, Phase::forward), launches_of(middle, Phase::backward)});
         if (e.parallelism.zero == 3 && shards_gradients())
-            gathers_.emplace(*this, gathered_units(), by_module_ && e.workload.tied,
+            gathers_.emplace(*this, units_.gathered(), by_module_ && e.workload.tied,
                              by_module_ ? e.runtime.reuse_distance * c_.shape.element().si() : 0);
-        if (has_flat_gradients(e)) flat_.emplace(*this, c_, trained_);
+        if (has_flat_gradients(e)) flat_.emplace(*this, c_, units_.trained());
+        gradients_.emplace(*this, c_, flat_ ? &*flat_ : nullptr, ends_in_root());
     }
 
     Lifetimes write() {
         make_lasting();
         for (step = 0; step < steps_written; ++step) {
-            if (step == 1) rebuild_buckets();
+            if (step == 1 && buckets_) buckets_->rebuild(units_.matrices());
             if (step == 1 && e_.run.cuda_graph)
                 out.events.push_back({AllocatorEvent::Kind::capture, 0, 0, 0});
             for (const Slot& slot : order_) run(slot);
@@ -100,107 +92,17 @@ public:
     }
 
 private:
-    // --- units
-
-    const UnitTape* tape(UnitKind kind, int number) {
-        const auto found = tapes_.find(kind);
-        if (found != tapes_.end()) return &found->second;
-        UnitTape made = kind == UnitKind::embedding ? embedding_tape(c_)
-                        : kind == UnitKind::head    ? head_tape(c_)
-                                                    : layer_tape(c_, number);
-        return &tapes_.emplace(kind, std::move(made)).first->second;
-    }
-    std::vector<UnitPlace> units_of_chunk(const Chunk& chunk) {
-        std::vector<UnitPlace> units;
-        if (chunk.embedding) units.push_back({tape(UnitKind::embedding, 0), -1, false});
-        for (int l = chunk.first; l < chunk.last; ++l)
-            units.push_back({tape(kind_of_layer(e_.workload, l), l), l,
-                             recomputes_layers(e_.parallelism) && l < chunk.again});
-        if (chunk.head) units.push_back({tape(UnitKind::head, 0), -1, false});
-        return units;
-    }
-
-    RankWeights trained_weights() {
-        RankWeights all;
-        for_units([&](const UnitTape& tape) { all += tape.weights.trained; });
-        return all;
-    }
-
-    // What each unit gathers: by modules, or all at once.
-    std::vector<UnitModules> gathered_units() {
-        std::vector<UnitModules> units;
-        const double element = c_.shape.element().si();
-        for (const UnitPlace& unit : units_.front()) {
-            UnitModules& of = units.emplace_back(unit.tape->what, unit.again);
-            if (by_module_) {
-                of.bytes = module_bytes(*unit.tape);
-                continue;
-            }
-            const RankWeights& trained = unit.tape->weights.trained;
-            const double common = in_common(c_, trained),
-                         frozen = in_common(c_, unit.tape->weights.frozen);
-            of.bytes = {element * (common + frozen)};
-            if (common > 0)
-                for (const std::int64_t matrix : unit.tape->matrices)
-                    of.parameters.push_back(real(matrix) * element * common / trained.all());
-            if (frozen > 0) of.parameters.push_back(element * frozen);
-        }
-        if (by_module_ || e_.parallelism.pp > 1) return units;
-        // torchtitan's loss is its loop's, and it keeps the weights of the logits until the
-        // backward (0.2.2, models/llama3/infra/parallelize.py: apply_fsdp)
-        if (composes(e_, Composed::loss))
-            join_ends(units);
-        else
-            units.back().stays = true;
-        return units;
-    }
-
-    // The first unit has the weights of both ends.
-    static void join_ends(std::vector<UnitModules>& units) {
-        UnitModules &first = units.front(), &last = units.back();
-        first.bytes.front() += last.bytes.front();
-        append(first.parameters, std::exchange(last.parameters, {}));
-        first.stays = true;
-        last.bytes.front() = 0;
-    }
-
     // --- events
 
-    // Collectives are on a stream of their own, which passes when the device has caught up with the
-    // host.
+    // By a collective.
     TensorIds bring(const std::string& what, const TensorList& sizes) {
         TensorIds ids = make_all(TensorKind::exchanged, what, sizes);
-        wait_for_device(ids);
+        lead_->wait_for_device(ids);
         return ids;
-    }
-    void wait_for_device(const TensorIds& ids) {
-        for (const TensorId id : ids) use_on(id, exchange_stream());
-    }
-    [[nodiscard]] std::uint8_t exchange_stream() const {
-        const int group = lead_ > 0 ? passes_ / passes_a_stream : 0;
-        return static_cast<std::uint8_t>(first_exchange_stream + group % exchange_streams);
     }
     void begin_pass(std::size_t unit) {
         unit_ = unit;
-        const std::uint8_t before = exchange_stream();
-        ++passes_;
-        if (lead_ == 0 || exchange_stream() != before) waiting_.push_back({before, issued_});
-        while (!waiting_.empty() && waiting_.front().issued + lead_ <= issued_) {
-            let_pass(waiting_.front().stream);
-            waiting_.pop_front();
-        }
-        issued_ += launches_[phase == Phase::forward ? 0 : 1];
-    }
-    // Of a forward and a backward; the ends of the model count as a layer.
-    int launches_of_layer() {
-        const UnitTape& tape = *units_.front()[units_.front().size() / 2].tape;
-        launches_ = {launches_of(tape, Phase::forward), launches_of(tape, Phase::backward)};
-        return launches_[0] + launches_[1];
-    }
-    void wait_for_all() {
-        for (const Waiting& one : waiting_) let_pass(one.stream);
-        let_pass(exchange_stream());
-        waiting_.clear();
+        lead_->begin_pass();
     }
     // Of the unit's backward; the larger one replaces the other.
     void take_buffer(const OperatorTape& op) {
@@ -224,7 +126,7 @@ private:
 
     template <class Call>
     void for_units(Call&& call) {
-        for (const auto& units : units_)
+        for (const auto& units : units_.by_chunk())
             for (const UnitPlace& unit : units) {
                 layer = unit.layer;
                 call(*unit.tape);
@@ -272,11 +174,7 @@ private:
         if (!frees() && !(flat_ && e_.parallelism.zero > 1)) make_rows(TensorKind::gradients);
         if (flat_) flat_->make_masters(each(TensorKind::optimizer));
         make_rows(TensorKind::optimizer);
-        // what the exchange of gradients in another type holds
-        const bool wider = size_of(gradient_type(e_)) > c_.shape.element();
-        if (is_eager(e_) && !e_.runtime.gradients.fused_accumulation && e_.parallelism.zero == 0 &&
-            wider && c_.groups.data_context.size() > 1)
-            buckets_ = make_buckets();
+        if (reducer_element(c_) > Bytes(0)) buckets_.emplace(*this, c_).make(units_.matrices());
         if (e_.parallelism.pp > 1)
             for (const char* what : {"received", "sent"})
                 make(TensorKind::exchanged, what, c_.shape.outer().si());
@@ -288,35 +186,6 @@ private:
     }
     static bool is_trained(const WeightTensors& row) {
         return row.of == WeightTensors::Of::trained || row.of == WeightTensors::Of::wide;
-    }
-
-    // From the last matrix to the first; a bucket closes with the matrix that fills it
-    // (torch/csrc/distributed/c10d/reducer.cpp: compute_bucket_assignment_by_size).
-    TensorIds make_buckets() {
-        TensorIds buckets;
-        double filled = 0, most = first_bucket;
-        const auto close = [&] {
-            if (filled > 0) buckets.push_back(make(TensorKind::gradients, "buckets", filled));
-            filled = 0;
-            most = bucket_bytes(e_).si();
-        };
-        for (auto units = units_.rbegin(); units != units_.rend(); ++units)
-            for (auto unit = units->rbegin(); unit != units->rend(); ++unit)
-                for (auto matrix = unit->tape->matrices.rbegin();
-                     matrix != unit->tape->matrices.rend(); ++matrix) {
-                    filled += real(*matrix) * c_.shape.element().si();
-                    if (filled >= most) close();
-                }
-        close();
-        return buckets;
-    }
-    // In the order in which gradients came, before the second step's first forward, the old ones
-    // are still there (torch/nn/parallel/distributed.py: _pre_forward).
-    void rebuild_buckets() {
-        if (buckets_.empty()) return;
-        TensorIds rebuilt = make_buckets();
-        free(buckets_);
-        buckets_ = std::move(rebuilt);
     }
 
     // --- passes
@@ -332,10 +201,12 @@ private:
                 layer = units[i].layer;
                 begin_casts(casts_[key].emplace_back(), *units[i].tape);
                 begin_pass(i);
+                if (micro_batch == 0 && adds_up_whole(c_)) gather_whole(*units[i].tape);
                 forward(units[i], kept_[key]);
                 if (casts_again(units[i])) free(casts_[key].back());
             }
             free_cache(units, key);
+            free(gathering_);
             free(leaving_);
         } else if (slot.pass == Pass::weight_backward) {
             put_off_weights(units, key);
@@ -355,8 +226,7 @@ private:
                                                  real(units[i].tape->put_off)));
             }
             free(chain_);
-            if (flat_ && !split) flat_->end_backward();
-            free(passing_weight_gradients_);
+            if (!split) gradients_->end_backward();
         }
         layer = micro_batch = -1;
     }
@@ -399,16 +269,27 @@ private:
     void begin_unit(GatherPass direction) {
         if (gathers_ && !by_module_) gathers_->before(unit_, 0, direction);
     }
+    // In a pipeline a step's first pass gathers a unit and copies it out to parameters, which stay
+    // (and count as weights); what was gathered goes once the next unit has been.
+    void gather_whole(const UnitTape& tape) {
+        const double bytes = in_common(c_, tape.weights.trained) * c_.shape.element().si();
+        TensorIds gathered;
+        if (bytes > 0)
+            gathered.push_back(make(TensorKind::gathered, tape.what, bytes, gather_stream));
+        free(gathering_);
+        gathering_ = std::move(gathered);
+    }
     void end_unit(GatherPass direction) {
         if (gathers_ && !by_module_) gathers_->after(unit_, 0, direction);
     }
     static bool is_loss(const OperatorTape& op) { return op.what == "loss"; }
-    // Models of Transformers make their loss themselves, and FSDP wraps their layers alone, so that
-    // the ends are the whole model's, whose weights stay from the forward to the backward (torch
-    // 2.11, fully_shard/_fsdp_state.py: _lazy_init, the root's reshard_after_forward).
+    // The ends are the whole model's unit, whose weights stay from the forward to the backward
+    // (torch 2.11, fully_shard/_fsdp_state.py: _lazy_init, the root's reshard_after_forward).
     [[nodiscard]] bool ends_in_root() const {
-        return !by_module_ && gathers_ && e_.parallelism.pp == 1 && composes(e_, Composed::loss);
+        return !by_module_ && gathers_ && e_.parallelism.pp == 1 && e_.runtime.root_unit;
     }
+    // Models of Transformers make their loss themselves.
+    [[nodiscard]] bool makes_loss() const { return ends_in_root() && composes(e_, Composed::loss); }
 
     void forward(const UnitPlace& unit, TensorIds& kept) {
         begin_unit(GatherPass::forward);
@@ -513,7 +394,7 @@ private:
         TensorIds& stack = unit.again ? again : kept;
         const bool returns = leaves(unit) && !unit.again;
         TensorIds next;  // comes from the host meanwhile
-        bool begun = ends_in_root() || !is_loss(tape.blocks.back().operators.back());
+        bool begun = makes_loss() || !is_loss(tape.blocks.back().operators.back());
         if (begun) begin_unit(GatherPass::backward);
         if (unit.again && leaves(unit)) {
             kept.push_back(make(TensorKind::activations, "input", real(tape.input)));
@@ -532,7 +413,7 @@ private:
                     begun = true;
                     begin_unit(GatherPass::backward);
                 }
-                run_backward(*op, chain, split);
+                run_backward(*op, tape, chain, split);
                 if (is_cast(*op)) free_last(*casts_now_, 1);
                 if (!returns) free_last(stack, op->kept.size());
             }
@@ -545,7 +426,7 @@ private:
         if (unit.again) free_last(kept, 1 + rerun_tensors(tape));
         free(next);
         end_unit(GatherPass::backward);
-        if (shards_gradients() && !split && !flat_) reduce(tape);
+        if (!split) gradients_->end_unit(tape);
     }
     [[nodiscard]] std::size_t rerun_tensors(const UnitTape& tape) const {
         if (e_.parallelism.recompute != Recompute::alternate) return 0;
@@ -563,17 +444,17 @@ private:
         returned_ = std::move(back);
     }
 
-    void run_backward(const OperatorTape& op, TensorIds& chain, bool split) {
+    void run_backward(const OperatorTape& op, const UnitTape& unit, TensorIds& chain, bool split) {
         const bool gathers = by_module_ && op.weight_gradient > 0;
         if (gathers) gathers_->before(unit_, --module_, GatherPass::backward);
         take_buffer(op);
-        if (op.buffer > 0 && op.sums) wait_for_device(chain.empty() ? chain_ : chain);
+        if (op.buffer > 0 && op.sums) lead_->wait_for_device(chain.empty() ? chain_ : chain);
         TensorIds brought = bring(op.what, op.brought_back);
         TensorIds work = make_all(TensorKind::work, op.what, op.work);
         TensorIds gradients = make_all(TensorKind::work, op.what, op.gradients);
         if (op.is_product) take_workspace();
-        if (op.buffer > 0 && !op.sums) wait_for_device(gradients);
-        if (op.weight_gradient > 0 && !split) weight_gradient(op);
+        if (op.buffer > 0 && !op.sums) lead_->wait_for_device(gradients);
+        if (op.weight_gradient > 0 && !split) gradients_->add(op, unit);
         if (op.gradient_in_turns && !split)
             free(make(TensorKind::work, op.what, real(op.weight_gradient)));
         if (!gradients.empty()) {
@@ -588,90 +469,27 @@ private:
 
     // --- gradients of weights
 
-    // The unit that runs is an end of the model whose weights are the other end's, too: what the
-    // logits make of their gradient waits for the embedding's.
-    [[nodiscard]] bool shares_table(const OperatorTape& op) const {
-        return e_.workload.tied && e_.parallelism.pp == 1 && layer < 0 &&
-               real(op.weight_gradient) == std::ceil(table_gradient(c_).si());
-    }
-    [[nodiscard]] bool layer_is_head() const { return units_.front()[unit_].tape->what == "head"; }
-
-    void weight_gradient(const OperatorTape& op) {
-        const auto bytes = real(op.weight_gradient);
-        const Bytes element = c_.shape.element();
-        const bool of_table = shares_table(op);
-        if (flat_ && flat_->add(op.what, bytes / element.si(), of_table && layer_is_head())) return;
-        if (shards_gradients()) {
-            unit_gradients_.push_back(make(TensorKind::work, op.what, bytes));
-        } else if (frees()) {
-            const auto key = std::pair{layer, of_table ? "table" : op.what};
-            if (!own_gradients_.contains(key)) {
-                own_gradients_[key] = make(TensorKind::gradients, op.what,
-                                           bytes * (size_of(trained_gradients(e_)) / element));
-                return;
-            }
-            free(make(TensorKind::work, op.what, bytes));
-        } else if (e_.runtime.gradients.fused_accumulation && layer >= 0) {
-            // a dummy for each shape; experts have one for all
-            const double one = bytes / real(op.weight_tensors);
-            if (dummies_.insert(std::llround(one)).second)
-                make(TensorKind::work, "weight gradient", one);
-        } else if (is_eager(e_) && size_of(gradient_type(e_)) > element) {
-            // added to the wide ones when the backward has ended
-            passing_weight_gradients_.push_back(make(TensorKind::work, op.what, bytes));
-        } else {
-            free(make(TensorKind::work, op.what, bytes));
-        }
-    }
-
-    // A unit's gradients are copied into one tensor, once the one before it has gone; of the
-    // reduced the rank's piece stays or is added to an earlier one (torch 2.11, _fully_shard/
-    // _fsdp_param_group.py: post_backward; _fsdp_collectives.py: foreach_reduce).
-    void reduce(const UnitTape& tape) {
-        RankWeights weights = tape.weights.trained;
-        if (ends_in_root() && layer < 0) {
-            root_weights_ += weights;
-            append(root_gradients_, std::exchange(unit_gradients_, {}));
-            if (layer_is_head()) return;
-            weights = std::exchange(root_weights_, {});
-            std::swap(unit_gradients_, root_gradients_);
-        }
-        const double elements = in_common(c_, weights);
-        if (elements == 0) return free(unit_gradients_);
-        const Bytes type = size_of(trained_gradients(e_));
-        free(in_flight_);
-        in_flight_.push_back(make(TensorKind::exchanged, "gradients", elements * type.si()));
-        free(unit_gradients_);
-        const auto key = std::pair{layer, tape.what};
-        const double piece = shared_out(c_, weights, 2) * type.si();
-        if (frees() && !own_gradients_.contains(key))
-            own_gradients_[key] = make(TensorKind::gradients, tape.what, piece, reduce_stream);
-        else
-            free(make(TensorKind::exchanged, "gradients", piece, reduce_stream));
-    }
-
     void put_off_weights(const std::vector<UnitPlace>& units, std::pair<int, int> key) {
         for (std::size_t i = units.size(); i-- > 0;) {
             layer = units[i].layer;
             for (const BlockTape& block : units[i].tape->blocks)
                 for (const OperatorTape& op : block.operators)
-                    if (op.weight_gradient > 0) weight_gradient(op);
-            if (shards_gradients() && !flat_) reduce(*units[i].tape);
+                    if (op.weight_gradient > 0) gradients_->add(op, *units[i].tape);
+            gradients_->end_unit(*units[i].tape);
             free(put_off_[key][units.size() - 1 - i]);  // read by these gradients alone
         }
-        if (flat_) flat_->end_backward();
+        gradients_->end_backward();
         put_off_[key].clear();
-        free(passing_weight_gradients_);
     }
 
     void update() {
+        for_units([&](const UnitTape& tape) { gradients_->reduce_whole(tape); });
         phase = Phase::optimizer;
-        free(in_flight_);
-        wait_for_all();
+        gradients_->end_reduction();
+        lead_->wait_for_all();
         flat_ ? update_flat() : update_each();
         if (e_.runtime.optimizer.flat_gathers) gather_flat();
-        for (const auto& [key, id] : own_gradients_) free(id);
-        own_gradients_.clear();
+        gradients_->end_update();
     }
 
     void make_moments() {
@@ -688,9 +506,7 @@ private:
         free(passing);
     }
     void update_flat() {
-        TensorIds whole;
-        for (const auto& [key, id] : own_gradients_) whole.push_back(id);
-        own_gradients_.clear();
+        TensorIds whole = gradients_->take_own();
         const bool muon = e_.workload.optimizer == Optimizer::muon;
         if (muon) make_moments();
         flat_->update(whole, muon ? Bytes(0) : moments());
@@ -716,27 +532,17 @@ private:
 
     const Experiment& e_;
     LayerContext c_;
-    std::map<UnitKind, UnitTape> tapes_;
     Order order_;
-    std::vector<Chunk> chunks_;
+    StageUnits units_;
     std::vector<WeightTensors> rows_;
-    std::vector<std::vector<UnitPlace>> units_;
 
     std::array<bool, 2> has_workspace_{};  // the thread of forwards, that of backwards
-    int passes_ = 0;                       // of units
-    std::array<int, 2> launches_{};        // of a layer's forward and backward
-    long issued_ = 0, lead_ = 0;           // launches; how many the host is ahead of the device
-    struct Waiting {
-        std::uint8_t stream = 0;
-        long issued = 0;  // when its last pass had been
-    };
-    std::deque<Waiting> waiting_;  // streams that the device has not passed
+    std::optional<HostLead> lead_;
     std::array<std::pair<std::int64_t, TensorId>, 2> buffers_{};  // bytes: of inputs, of gradients
     // by chunk and micro-batch; casts of each unit that the forward has passed
     std::map<std::pair<int, int>, TensorIds> kept_, put_off_;
     std::map<std::pair<int, int>, std::vector<TensorIds>> casts_;
     TensorIds* casts_now_ = nullptr;  // of the unit that runs
-    RankWeights trained_;
     std::optional<GatheredWeights> gathers_;
     bool by_module_ = brings_modules(c_);
     std::optional<FlatList> flat_;
@@ -744,12 +550,9 @@ private:
     TensorIds chain_;                    // the gradient of the residual stream
     TensorIds made_again_;          // by selective recompute, for the block whose backward runs
     TensorIds leaving_, returned_;  // of what layers keep: on its way to the host, and back
-    TensorIds in_flight_, unit_gradients_, passing_weight_gradients_;
-    std::map<std::pair<int, std::string>, TensorId> own_gradients_;
-    std::set<std::int64_t> dummies_;
-    TensorIds buckets_;
-    RankWeights root_weights_;  // of the ends that are reduced together
-    TensorIds root_gradients_;
+    std::optional<WeightGradients> gradients_;
+    std::optional<ReducerBuckets> buckets_;
+    TensorIds gathering_;  // of a unit that stays whole in a pipeline
 };
 
 }  // namespace

@@ -42,17 +42,8 @@ Bytes matrix_gradients(const LayerContext& c, const StageWeights& stage) {
            c.shape.element();
 }
 
-// Data parallelism of eager passes keeps reduction buckets in the weights' dtype, with one element
-// for every parameter. They come on top if gradients are accumulated in fp32. Seen in nanotron's
-// peaks: ranks with replicas hold 2 bytes a parameter more than ranks without (8.9 GB and 1.3 GB
-// models, tensor parallel over 8 and 16).
 Bytes reduction_buckets(const LayerContext& c, const StageWeights& stage) {
-    const Parallelism& p = c.experiment.parallelism;
-    const bool widened = size_of(gradient_type(c.experiment)) > c.shape.element() &&
-                         !c.experiment.runtime.gradients.fused_accumulation;
-    if (!is_eager(c.experiment) || !widened || p.zero > 0 || c.groups.data_context.size() == 1)
-        return Bytes(0);
-    return stage.all.all() * c.shape.element();
+    return stage.all.all() * reducer_element(c);
 }
 
 // zero 2: one bucket that is being filled and one in flight; a bucket closes at the end of the unit
@@ -106,6 +97,16 @@ Bytes pipeline_buffers(const LayerContext& c) {
 }
 
 }  // namespace
+
+Bytes reducer_element(const LayerContext& c) {
+    const Experiment& e = c.experiment;
+    const Gradients& gradients = e.runtime.gradients;
+    if (e.parallelism.zero > 0 || c.groups.data_context.size() == 1 || gradients.fused_accumulation)
+        return Bytes(0);
+    if (gradients.freed) return gradients.copies.empty() ? size_of(trained_gradients(e)) : Bytes(0);
+    const bool widened = size_of(gradient_type(e)) > c.shape.element();
+    return is_eager(e) && widened ? c.shape.element() : Bytes(0);
+}
 
 double in_common(const LayerContext& c, const RankWeights& weights) {
     const int alone = keeps_weights_on_host(c.experiment) ? 0 : 1;

@@ -74,6 +74,13 @@ struct StageWeights : HeldWeights {
     UnitMemory::Matrices matrices;
 };
 
+// Of a weight in the buckets of PyTorch's DistributedDataParallel, beside its gradient; 0 = there
+// are none. Its loops free gradients after an update (gradient_as_bucket_view = False by default).
+// Of eager passes with wide gradients the buckets have the weights' type: nanotron's ranks with
+// replicas hold 2 bytes a parameter more than ranks without (peaks of 8.9 GB and 1.3 GB models,
+// tensor parallel over 8 and 16). DeepSpeed packs gradients by itself (runtime.gradients.copies).
+Bytes reducer_element(const LayerContext& context);
+
 // Elements that this rank shares with other ranks, or with its host. What it holds alone is neither
 // gathered nor exchanged.
 double in_common(const LayerContext& context, const RankWeights& weights);

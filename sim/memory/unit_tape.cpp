@@ -34,11 +34,18 @@ bool is_kept_next(const Block& block, std::size_t i, const LayerContext& c) {
            std::holds_alternative<Loss>(block[i + 1]);
 }
 
+// Whether the next operator is a product of the same input.
+bool is_read_again(const Block& block, std::size_t i) {
+    if (i + 1 >= block.size()) return false;
+    const auto *own = std::get_if<Linear>(&block[i]), *next = std::get_if<Linear>(&block[i + 1]);
+    return own && next && next->split == Split::none && own->in.rank == next->in.rank;
+}
+
 // What each operator makes beside what automatic differentiation keeps.
 struct TapeRules : BlockRules {
     OperatorTape& tape;
     const OperatorMemory& memory;
-    bool kept_next = false;
+    bool kept_next = false, read_again = false;  // by the next operator: its result, its input
 
     // For the backward. An eager host has a buffer for each kind of it that stays (nanotron of
     // 2025: MemoryBuffer).
@@ -57,17 +64,24 @@ struct TapeRules : BlockRules {
                    sums = gathers && op.split == Split::row;
         // what the reduction leaves of the whole gradient
         if (!op.constant_input && !op.detached) add(tape.gradients, spreads ? 1.0 / p.tp * in : in);
+        const bool parts = keeps_gathered(c);
         if (spreads) {
-            const bool keeps = keeps_gathered(c) && op.split == Split::column;
+            const bool keeps = parts && op.split == Split::column;
             // a sequence alone arrives in order (PyTorch 2.11, torch/_utils.py:
             // _maybe_view_chunk_cat)
             if (!keeps || s.batch > 1) add(tape.brought, in);
             if (!keeps) gather_again(in);
             if (!op.constant_input && !op.detached) add(tape.brought_back, in);
         }
+        // DTensors add up gradients in a tensor of its own, and what they reduce over the sequence
+        // is first put in order by a copy (torch/distributed/_functional_collectives.py of 2.11:
+        // reduce_scatter_tensor, chunk and cat; seen in recorded events)
+        if (parts && !op.constant_input && (read_again || op.split == Split::column))
+            add(tape.brought_back, in);
         if (sums) {
             tape.sums = true;
             add(tape.brought, out);
+            if (parts) add(tape.brought, out);
             gather_again(out);
             add(tape.made, s.outer());
         } else if (!kept_next) {
@@ -171,7 +185,12 @@ BlockTape tape_of(const Block& block, const LayerContext& c, double share) {
         add(one.passing, memories.operators[i].passing, share);
         one.for_backward = static_cast<std::size_t>(memories.operators[i].for_backward);
         add(one.rerun, memories.kept_by_alternate[i], share);
-        std::visit(TapeRules{{c}, one, memories.operators[i], is_kept_next(block, i, c)}, block[i]);
+        std::visit(TapeRules{{c},
+                             one,
+                             memories.operators[i],
+                             is_kept_next(block, i, c),
+                             is_read_again(block, i)},
+                   block[i]);
         if (!one.kept.empty() || !one.again.empty() || !one.made.empty() || !one.passing.empty() ||
             !one.gradients.empty() || one.weight_gradient > 0)
             tape.operators.push_back(std::move(one));
@@ -272,10 +291,14 @@ UnitTape embedding_tape(const LayerContext& c) {
     add(embed.kept, memory.kept);
     embed.weight_gradient = whole(table_gradient(c));
     // a DTensor's is of the whole vocabulary, of which the rank then takes its part (torch 2.11,
-    // aten embedding_dense_backward by num_weights; RowwiseParallel; seen in recorded events)
-    if (keeps_gathered(c) && embed.weight_gradient > 0)
-        add(embed.work,
-            number(long{c.experiment.workload.vocab} * c.shape.hidden) * c.shape.element());
+    // aten embedding_dense_backward by num_weights; RowwiseParallel; seen in recorded events); its
+    // words of the whole sequence are reduced like a product's result
+    if (keeps_gathered(c)) {
+        for (int copy = 0; copy < 2; ++copy) add(embed.brought, c.shape.inner(c.shape.hidden));
+        if (embed.weight_gradient > 0)
+            add(embed.work,
+                number(long{c.experiment.workload.vocab} * c.shape.hidden) * c.shape.element());
+    }
     tape.blocks.push_back({{embed}, whole(c.shape.outer())});
     add_weights(tape, embedding_weights(c));
     return tape;

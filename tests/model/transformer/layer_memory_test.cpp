@@ -365,7 +365,7 @@ TEST_CASE("products of DTensors keep what sequence parallelism gathered for them
     const auto rest = [](const LayerContext& c) { return layer_memory(c, 0).feed_forward.kept; };
     const auto head = [](const LayerContext& c) { return head_memory(c).kept; };
     const Bytes before = kept(attention), before_rest = kept(rest), before_head = kept(head);
-    e.runtime.wide_weights = true;
+    e.runtime.weight_shards = WeightShards::dtensors;
     const Bytes more = (48 - 24) * 64 * Bytes(2);
     CHECK(kept(attention) - before == more);
     CHECK(kept(rest) - before_rest == more);
@@ -374,7 +374,7 @@ TEST_CASE("products of DTensors keep what sequence parallelism gathered for them
     CHECK(kept(attention) - before == more);
     e.parallelism.sequence_parallel = false;  // nothing is gathered
     const Bytes whole = kept(rest);
-    e.runtime.wide_weights = false;
+    e.runtime.weight_shards = WeightShards::flat;
     CHECK(kept(rest) == whole);
 }
 
@@ -446,7 +446,7 @@ TEST_CASE("the loss of split DTensors makes one tensor more") {
     };
     CHECK(loss().kept == Bytes(4));
     CHECK(loss().made == Bytes(2 * 4));
-    e.runtime.wide_weights = true;
+    e.runtime.weight_shards = WeightShards::dtensors;
     CHECK(loss().kept == Bytes(4));
     CHECK(loss().made == Bytes(3 * 4));
 }

@@ -74,7 +74,7 @@ struct Parts {
     Bytes memory;
     Seconds step;  // of the engine
 };
-Parts parts_of(const Experiment& e, OpPrices& prices) {
+Parts parts_of(Experiment e, OpPrices& prices) {
     const RankGroups ranks = rank_groups(e);
     BoundShape shape = bound_shape(e, routing_of(e));
     add_times(shape, e, prices);
