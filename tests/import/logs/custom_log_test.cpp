@@ -279,6 +279,18 @@ TEST_CASE("a clock is read as Python or people write it") {
         CHECK_FALSE(clock.match(text, values));
 }
 
+// A bar without a time yet is the training's, whose end, 40, an evaluation of 20 batches before the
+// first step (eval_on_start) has not.
+TEST_CASE("an evaluation before the first step is not the training") {
+    const LogFolder folder;
+    const std::string log =
+        "  0%|          | 0/40 [00:00<?, ?it/s]\r\n  0%|          | 0/20 [00:00<?, ?it/s]\r"
+        " 50%|#         | 10/20 [00:01<00:01,  9.00it/s]\r100%|##| 20/20 [00:02<00:00, 9.00it/s]\n"
+        "  2%|          | 1/40 [00:05<03:15,  5.00s/it]\r  5%|          | 2/40 [00:07<02:15,  "
+        "3.50s/it]\r\n{'loss': 3.5, 'grad_norm': 1, 'learning_rate': 1e-05, 'epoch': 0.1}\n";
+    CHECK(values_of(folder, log, "step", "huggingface") == Points{{1, 5}, {2, 3.5}});
+}
+
 // A word of a known tool in another's log is not enough; the message says the line, and how another
 // log is read.
 TEST_CASE("another tool's log is not taken for a known one") {
