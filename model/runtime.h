@@ -56,12 +56,21 @@ NAMED_ENUM(TokenDispatch, "a dispatch of tokens", all_to_all, once, once_droples
 // from 2.20 on); tokens are sorted by expert while they are sent.
 NAMED_ENUM(ExpertProducts, "a kind of expert products", grouped, each, fused);
 
+// When logits exist. whole: all of a micro-batch, from the product to the loss's backward. chunks:
+// of some rows at a time, whose loss and gradients are made in the forward (liger-kernel 0.8.5,
+// ops/fused_linear_cross_entropy.py). recomputed: blocks on chip, multiplied again in the backward
+// (cut-cross-entropy 25.1.1, cce.py).
+NAMED_ENUM(LogitsKept, "a way of the logits", whole, chunks, recomputed);
+
 // Where device memory comes from. caching: PyTorch's allocator, which keeps what it once took.
 // arena: one region that the compiler plans ahead (XLA), so nothing lies between tensors.
 NAMED_ENUM(AllocatorKind, "an allocator", caching, arena);
 
 struct LossKernels {
     KEY(bool, fused, true, "softmax and loss in one kernel over the logits");
+    KEY(LogitsKept, logits, LogitsKept::whole,
+        "when logits exist: all of a micro-batch; of some rows at a time, with their gradients; or "
+        "never, and they are multiplied twice");
     KEY(int, pieces, 1, "slices of the logits whose losses are added up", 1, 1 << 20);
     // false: the model returns logits, and its forward ends before the loss
     KEY(bool, in_forward, true, "the forward computes the loss too");
