@@ -68,15 +68,15 @@ NAMED_ENUM(AllocatorKind, "an allocator", caching, arena);
 
 struct LossKernels {
     KEY(bool, fused, true, "softmax and loss in one kernel over the logits");
-    KEY(LogitsKept, logits, LogitsKept::whole,
-        "when logits exist: all of a micro-batch; of some rows at a time, with their gradients; or "
-        "never, and they are multiplied twice");
     KEY(int, pieces, 1, "slices of the logits whose losses are added up", 1, 1 << 20);
     // false: the model returns logits, and its forward ends before the loss
     KEY(bool, in_forward, true, "the forward computes the loss too");
     // Hugging Face's Trainer, logging_nan_inf_filter
     KEY(bool, read, false,
         "the host reads the loss after each micro-batch's backward, and waits for the device");
+    KEY(LogitsKept, logits, LogitsKept::whole,
+        "when logits exist: all of a micro-batch; of some rows at a time, with their gradients; or "
+        "never, and they are multiplied twice");
     friend bool operator==(const LossKernels&, const LossKernels&) = default;
 };
 
