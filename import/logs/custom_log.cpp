@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "import/logs/dialects.h"
+#include "import/logs/step_clock.h"
 #include "model/base/errors.h"
 #include "model/base/lines.h"
 #include "model/base/lists.h"
@@ -42,10 +43,16 @@ private:
         }
     }
 
-    std::optional<int> count_of(const LinePattern& one, std::string_view name, long line) {
+    std::optional<double> value_of(const LinePattern& one, std::string_view name) const {
         const auto field = std::ranges::find(one.fields(), name, &LinePattern::Field::name);
         if (field == one.fields().end()) return std::nullopt;
-        const double value = values_[as_index(field - one.fields().begin())];
+        return values_[as_index(field - one.fields().begin())];
+    }
+
+    std::optional<int> count_of(const LinePattern& one, std::string_view name, long line) {
+        const auto stated = value_of(one, name);
+        if (!stated) return std::nullopt;
+        const double value = *stated;
         if (value < 0 || value > 1e9 || value != std::floor(value))
             log_.refuse(line, fmt::format("{} {} is no count; is the pattern the right one?",
                                           name == "#" ? "step" : name, value));
@@ -59,6 +66,8 @@ private:
         const int rank = stated_rank.value_or(0) > 0 ? *stated_rank : -1,
                   step = stated_step.value_or(step_);
         if (is_other_bar(one, line.text)) return LineUse::skipped;
+        const auto clock = value_of(one, "clock");
+        if (clock && clock_.goes_back(*clock)) close();
         if (one.counts_steps()) begin_step(step, rank, line.number);
         if (is_of_run(one)) return read_of_run(one, line.number);
         if (step < 0) return LineUse::skipped;  // before the first step
@@ -77,8 +86,13 @@ private:
                                     field.name, values_[i]));
                 add(field, rank, step, values_[i], micro_batch);
             }
+        if (clock && rank == -1) take_clock(step, *clock, value_of(one, "mean"));
         log_.run.last_line = line.number;
         return LineUse::used;
+    }
+
+    void take_clock(int step, double clock, std::optional<double> mean) {
+        if (const auto value = clock_.take(step, clock, mean)) log_.add("step", -1, step, *value);
     }
 
     // Whether a progress bar, whose end the field "bar" states, is not the first one without a
@@ -130,7 +144,8 @@ private:
 
     // What a line says of its place, not of its time.
     static bool is_number_of(std::string_view field) {
-        return field == "#" || field == "rank" || field == "bar" || field == "iterations";
+        return field == "#" || field == "rank" || field == "bar" || field == "iterations" ||
+               field == "clock" || field == "mean";
     }
 
     // Where more iterations than steps were counted, a line's time is that of a micro-batch.
@@ -156,6 +171,12 @@ private:
                      "small for noise",
                      means_, run.steps);
         if (!pattern_.note.empty()) run.notes.push_back(pattern_.note);
+        if (const auto mean = clock_.rest()) {
+            log_.add("step", -1, step_, *mean);
+            run.notes.emplace_back(
+                "its clock counts whole seconds and moved by less than 20: the step is the mean "
+                "between its first and its last line");
+        }
         if (micro_batches_ > 0)
             add_line(
                 run.notes,
@@ -172,6 +193,7 @@ private:
         step_ = -1;
         means_ = micro_batches_ = 0;
         mean_step_.reset();
+        clock_ = {};
         bar_ = 0;
     }
 
@@ -180,6 +202,7 @@ private:
     std::vector<double> values_;
     int step_ = -1;  // of the reporting rank
     long means_ = 0, micro_batches_ = 0;
+    StepClock clock_;                  // of logs without a step's time
     double bar_ = 0;                   // where the run's progress bar ends; 0 = not seen
     std::optional<double> mean_step_;  // over the run, as its last line states it
 };

@@ -18,20 +18,21 @@
 namespace stepcast {
 namespace {
 
-constexpr LogUnit units[] = {{"us", "s", 1, 1e6},      {"ms", "s", 1, 1e3},
-                             {"s", "s", 1, 1},         {"B", "B", 1, 1},
-                             {"KB", "B", 1e3, 1},      {"MB", "B", 1e6, 1},
-                             {"GB", "B", 1e9, 1},      {"KiB", "B", 1024, 1},
-                             {"MiB", "B", 1048576, 1}, {"GiB", "B", 1073741824, 1},
-                             {"1", "1", 1, 1},         {"tokens/s", "tokens/s", 1, 1},
-                             {"%", "1", 1, 100},       {"steps/s", "s", 1, 1, true}};
+constexpr LogUnit units[] = {{"us", "s", 1, 1e6},        {"ms", "s", 1, 1e3},
+                             {"s", "s", 1, 1},           {"B", "B", 1, 1},
+                             {"KB", "B", 1e3, 1},        {"MB", "B", 1e6, 1},
+                             {"GB", "B", 1e9, 1},        {"KiB", "B", 1024, 1},
+                             {"MiB", "B", 1048576, 1},   {"GiB", "B", 1073741824, 1},
+                             {"1", "1", 1, 1},           {"tokens/s", "tokens/s", 1, 1},
+                             {"%", "1", 1, 100},         {"steps/s", "s", 1, 1, true},
+                             {"clock", "s", 1, 1, false}};
 
 const LogUnit& unit_of(const std::string& name) {
     for (const LogUnit& unit : units)
         if (unit.name == name) return unit;
     throw ConfigError("\"" + name +
                       "\" is no unit here; expected us, ms, s, steps/s, B, KB, MB, GB, KiB, MiB, "
-                      "GiB, 1, % or tokens/s");
+                      "GiB, 1, %, tokens/s or clock");
 }
 
 bool begins_with_letter(std::string_view text) { return !text.empty() && is_letter(text[0]); }
@@ -163,6 +164,32 @@ std::string LinePattern::cut_text(const Token& field, double value, std::string_
                        name, field.unit->name, suffix);
 }
 
+// "1:02:03", "1 day, 0:00:05" (Python's timedelta), "1h 2m 3s" or "62s", in seconds.
+static std::optional<double> clock_in(LineCursor& cursor) {
+    double seconds = 0;
+    auto part = cursor.integer();
+    if (!part || *part < 0) return std::nullopt;
+    if (cursor.word("days,") || cursor.word("day,")) {
+        seconds = 86400.0 * *part;
+        part = cursor.integer();
+        if (!part) return std::nullopt;
+    }
+    if (cursor.word(":")) {
+        const auto minutes = cursor.integer();
+        const auto rest = cursor.word(":") ? cursor.number() : std::nullopt;
+        if (!minutes || !rest) return std::nullopt;
+        return seconds + 3600.0 * *part + 60.0 * *minutes + *rest;
+    }
+    for (const auto& [letter, each] :
+         {std::pair{"d", 86400.0}, {"h", 3600.0}, {"m", 60.0}, {"s", 1.0}}) {
+        if (!part || !cursor.word(letter)) continue;
+        seconds += each * *part;
+        if (each == 1) return seconds;
+        part = cursor.integer();
+    }
+    return std::nullopt;
+}
+
 bool LinePattern::match(std::string_view line, std::vector<double>& values) const {
     LineCursor cursor(line);
     values.resize(fields_.size());
@@ -179,12 +206,13 @@ bool LinePattern::match(std::string_view line, std::vector<double>& values) cons
             else if (!gap || !cursor.find(token.literal))
                 return false;
         } else {
-            const auto value = cursor.grouped_number();
+            const bool clock = token.unit->name == "clock";
+            const auto value = clock ? clock_in(cursor) : cursor.grouped_number();
             if (!value) return false;
             const double scaled =
                 *value * suffix_scale(token, cursor) * token.unit->scale / token.unit->divisor;
             values[as_index(token.field)] = token.unit->inverse ? 1 / scaled : scaled;
-            pending = cut_text(token, *value, cursor.rest());
+            pending = clock ? "" : cut_text(token, *value, cursor.rest());
         }
         gap = false;
         if (&token + 1 == tokens_.data() + tokens_.size() || (&token)[1].gap) {

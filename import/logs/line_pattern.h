@@ -21,10 +21,11 @@ struct LogUnit {
 
 // For example "iteration {#}/{} | {}elapsed time per iteration (ms): {step:ms} |". The first
 // literal may stand anywhere in the line. {name:unit} is a number in that unit (us, ms, s, steps/s,
-// B, KB, MB, GB, KiB, MiB, GiB, 1, %, tokens/s), {#} the step's number, {} any text before the next
-// literal. Blanks between literals and fields are ignored; numbers may have thousands commas.
-// {name:unit*} reads a suffix of thousands behind the number (5.88K, 1.2M, 3B). Without the star a
-// number with a suffix, or with another unit, is refused: no number is cut short.
+// B, KB, MB, GB, KiB, MiB, GiB, 1, %, tokens/s, or clock: 1:02:03 or 1h 2m 3s), {#} the step's
+// number, {} any text before the next literal. Blanks between literals and fields are ignored;
+// numbers may have thousands commas. {name:unit*} reads a suffix of thousands behind the number
+// (5.88K, 1.2M, 3B). Without the star a number with a suffix, or with another unit, is refused: no
+// number is cut short.
 class LinePattern {
 public:
     explicit LinePattern(const std::string& text);  // throws ConfigError without position

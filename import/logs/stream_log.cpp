@@ -71,10 +71,14 @@ struct Signs {
     }
 };
 
-bool holds_text(const LogPattern& pattern, std::string_view line) {
-    return std::ranges::any_of(pattern.recognise, [&](const std::string& text) {
-        return position_of(text, line) != std::string_view::npos;
-    });
+// Of the pattern's texts that stand in the line; 0 = none. The longest of all patterns' says whose
+// line it is: a tool that writes more behind another's words.
+std::size_t longest_text(const LogPattern& pattern, std::string_view line) {
+    std::size_t longest = 0;
+    for (const std::string& text : pattern.recognise)
+        if (text.size() > longest && position_of(text, line) != std::string_view::npos)
+            longest = text.size();
+    return longest;
 }
 
 // Whether one of the pattern's lines matches; a number that it would cut is of its tool, too, and
@@ -163,8 +167,10 @@ LogFormat recognise(const std::string& path, std::string& pattern) {
     read_lines(path, [&](const LogLine& line) {
         seen.lines = line.number;
         found = seen.signs.take(line.text);
+        std::size_t known = 0;
         for (const LogPattern& one : patterns) {
-            if (found || !holds_text(one, line.text)) continue;
+            const std::size_t by = found && known == 0 ? 0 : longest_text(one, line.text);
+            if (by <= known) continue;
             if (!is_line_of(one, line.text)) {
                 if (seen.near.empty())
                     seen.near =
@@ -172,6 +178,7 @@ LogFormat recognise(const std::string& path, std::string& pattern) {
                                     line.number, one.name);
                 continue;
             }
+            known = by;
             found = LogFormat::custom;
             pattern = one.path;
         }

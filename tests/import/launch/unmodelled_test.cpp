@@ -420,14 +420,70 @@ TEST_CASE("optimizers of litgpt, and windows and preferences of GPT-NeoX, are re
     CHECK(optimizer("optimizer: AdamW\n") == "adam");
     CHECK(optimizer("optimizer:\n  class_path: torch.optim.SGD\n") == "sgd");
     CHECK(optimizer("optimizer: bitsandbytes.optim.AdamW8bit\n") == "adam8bit");
-    CHECK_THAT(lines(told(litgpt + "optimizer:\n  class_path: x.Lion\n").problems),
-               Contains("Lion"));
+    CHECK(optimizer("optimizer:\n  class_path: bitsandbytes.optim.PagedAdamW\n") == "adam");
+    // of these names the last word alone is Adam's
+    for (const std::string other : {"x.Lion", "torchao.optim.AdamW4bit", "galore_torch.GaLoreAdamW",
+                                    "galore_torch.GaLoreAdamW8bit"})
+        CHECK_THAT(lines(told(litgpt + "optimizer:\n  class_path: " + other + "\n").problems),
+                   Contains(other));
+    for (const std::string size :
+         {"n_query_groups", "head_size", "n_expert", "sliding_window_size"})
+        CHECK_THAT(lines(told(litgpt + "model_config:\n  " + size + ": 2\n").problems),
+                   Contains(size));
     const std::string neox =
         "num_layers: 2\nhidden_size: 64\nnum_attention_heads: 4\nseq_length: 32\n"
         "pipe_parallel_size: 1\nmodel_parallel_size: 1\ntrain_micro_batch_size_per_gpu: 1\n";
     CHECK(told(neox + "train_impl: normal\n").problems.empty());
     for (const char* more : {"train_impl: dpo\n", "train_impl: kto\n", "sliding_window_width: 8\n"})
         CHECK_THAT(lines(told(neox + more).problems), Contains("the forecast is without"));
+}
+
+// Vocabularies of nanotron are padded to a multiple of 128 times tp, each rank's to one of 128.
+TEST_CASE("nanotron's padding, biases and update are read; other keys of a layer are named") {
+    const TestFolder folder;
+    const auto told = [&](const std::string& model, const std::string& rest) {
+        return translate(
+            folder.write(
+                "n.yaml",
+                "model:\n  make_vocab_size_divisible_by: 128\n  model_config:\n    "
+                "hidden_size: 64\n    intermediate_size: 128\n    num_attention_heads: 4\n"
+                "    num_hidden_layers: 2\n    vocab_size: 1000\n" +
+                    model +
+                    "optimizer:\n  optimizer_factory:\n    name: adamW\n    "
+                    "torch_adam_is_fused: false\nparallelism:\n  dp: 2\n  pp: 1\n  tp: 2\n" +
+                    rest +
+                    "tokens:\n  sequence_length: 32\n  micro_batch_size: 1\n  "
+                    "batch_accumulation_per_replica: 1\n"),
+            {});
+    };
+    const auto read = told("    attention_bias: true\n", "  tp_recompute_allgather: true\n");
+    check_values(read, {{"runtime.vocab_multiple", "128"},
+                        {"workload.qkv_bias", "true"},
+                        {"runtime.optimizer.fused", "false"}});
+    CHECK(read.problems.empty());
+    CHECK_THAT(lines(told("    sliding_window: 8\n", "").problems), Contains("sliding_window"));
+    CHECK_THAT(lines(told("", "  tp_recompute_allgather: false\n").problems),
+               Contains("stay until the backward"));
+}
+
+TEST_CASE("llm-foundry's dropout is named, its norms of queries are read") {
+    const TestFolder folder;
+    const auto told = [&](const std::string& more) {
+        return translate(
+            folder.write(
+                "m.yaml",
+                "max_seq_len: 32\nmodel:\n  name: mpt_causal_lm\n  d_model: 64\n  n_heads: "
+                "4\n  n_layers: 2\n  vocab_size: 1000\n  expansion_ratio: 4\n" +
+                    more +
+                    "global_train_batch_size: 8\ndevice_train_microbatch_size: 1\n"
+                    "precision: amp_bf16\noptimizer:\n  name: adamw\n"),
+            {});
+    };
+    CHECK(told("  resid_pdrop: 0\n  attn_config:\n    attn_pdrop: 0.0\n").problems.empty());
+    CHECK_THAT(lines(told("  resid_pdrop: 0.1\n").problems), Contains("without dropout"));
+    CHECK_THAT(lines(told("  attn_config:\n    attn_pdrop: 0.1\n").problems),
+               Contains("without dropout"));
+    CHECK(value(told("  attn_config:\n    qk_gn: true\n"), "workload.qk_norm") == "true");
 }
 
 // srun's options count above the directives: 2 nodes of 4 tasks, not 4 of 8 (srun(1): -N, -n,

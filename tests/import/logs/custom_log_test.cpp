@@ -194,6 +194,103 @@ TEST_CASE("the Trainer's log is its progress bar and its last line") {
     }
 }
 
+// Of 5 steps each: 15 s, and 15 more, which together are 30 s of 10 steps: 3 s. The line of the
+// validation is at 100 s, so that 24 s are of the next five: 4.8. Then the clock begins anew, of a
+// run that was resumed: 6 s of 5 steps, less than 20, at its end: 1.2.
+TEST_CASE("LLaMA-Factory's trainer_log.jsonl tells the time since the run began") {
+    const LogFolder folder;
+    const auto line = [](int step, const std::string& loss, const std::string& clock) {
+        return fmt::format(
+            "{{\"current_steps\": {}, \"total_steps\": 40, \"{}\": 1.5, \"lr\": 1e-05, \"epoch\": "
+            "0.5, "
+            "\"percentage\": 12.5, \"elapsed_time\": \"{}\", \"remaining_time\": \"0:09:09\", "
+            "\"throughput\": 5000.25, \"total_tokens\": 81920, \"vram_allocated\": 20.5, "
+            "\"vram_reserved\": 24.0}}\n",
+            step, loss, clock);
+    };
+    const ReadLog log = import_log(folder.file(
+        "trainer_log.jsonl", line(5, "loss", "0:00:30") + line(10, "loss", "0:00:45") +
+                                 line(15, "loss", "0:01:00") + line(15, "eval_loss", "0:01:40") +
+                                 line(20, "loss", "0:02:04") + line(25, "loss", "0:00:10") +
+                                 line(30, "loss", "0:00:16")));
+    REQUIRE(log.runs.size() == 2);
+    CHECK(log.runs[0].system == "llama-factory");
+    CHECK(series(log.runs[0], "step") == Points{{15, 3}, {20, 4.8}});
+    CHECK(series(log.runs[0], "loss").size() == 4);
+    CHECK(series(log.runs[0], "memory")[0].second == 20.5 * 1073741824);
+    CHECK(series(log.runs[1], "step") == Points{{30, 1.2}});
+    // 86,400 + 7,200 s are 1,000 less than 94,600
+    const std::string days =
+        line(5, "loss", "1 day, 2:00:00") + line(105, "loss", "1 day, 2:16:40");
+    CHECK(values_of(folder, days, "step", "llama-factory") == Points{{105, 10}});
+}
+
+// Means over all steps so far: 1 x 12.5, 5 x 4.5 = 22.5, so four steps took 10 s. Behind the
+// validation 5 x 6.5 = 32.5; 10 x 4.3 = 43, 10.5 s of five steps. A resumed run's mean is not over
+// 105 steps (210 s on a clock of 10): its clock counts, 14 s, and 12 more, 26 s of ten steps.
+TEST_CASE("ms-swift's logs tell the mean over all steps, on the console and in JSON") {
+    const LogFolder folder;
+    const auto line = [](const std::string& quote, const std::string& number, int step,
+                         const std::string& loss, const std::string& clock,
+                         const std::string& mean) {
+        return fmt::format(
+            "{{{0}{3}{0}: {1}1.5{1}, {0}learning_rate{0}: {1}1e-05{1}, "
+            "{0}global_step/max_steps{0}: "
+            "{0}{2}/200{0}, {0}elapsed_time{0}: {0}{4}{0}, {0}remaining_time{0}: {0}1m 9s{0}, "
+            "{0}memory(GiB){0}: {1}20.5{1}, {0}{5}{1}}}\n",
+            quote, number, step, loss, clock, mean);
+    };
+    for (const auto& [quote, number] :
+         {std::pair<std::string, std::string>{"'", ""}, {"'", "'"}, {"\"", ""}}) {
+        CAPTURE(quote, number);
+        const auto one = [&](int step, const std::string& loss, const std::string& clock,
+                             const std::string& mean) {
+            return line(quote, number, step, loss, clock,
+                        fmt::format("train_speed(s/it){}: {}{}", quote, number, mean));
+        };
+        const std::string log = one(1, "loss", "12s", "12.5") + one(5, "loss", "22s", "4.5") +
+                                one(5, "eval_loss", "32s", "6.5") + one(10, "loss", "43s", "4.3");
+        CHECK(values_of(folder, log, "step", "ms-swift") == Points{{5, 2.5}, {10, 2.1}});
+        CHECK(values_of(folder, log, "memory_reserved", "ms-swift").size() == 4);
+        const std::string resumed = one(105, "loss", "10s", "2.0") +
+                                    one(110, "loss", "24s", "2.4") + one(115, "loss", "36s", "2.4");
+        CHECK(values_of(folder, resumed, "step", "ms-swift") == Points{{115, 2.6}});
+    }
+    // up to 3.x rates: 20 steps at 0.25 a second are 80 s, 30 at 0.2 are 150 s
+    const std::string old = line("'", "", 20, "loss", "1m 20s", "train_speed(iter/s)': 0.25") +
+                            line("'", "", 30, "loss", "2m 30s", "train_speed(iter/s)': 0.2");
+    CHECK(values_of(folder, old, "step", "ms-swift") == Points{{30, 7}});
+}
+
+TEST_CASE("a clock is read as Python or people write it") {
+    std::vector<double> values;
+    const LinePattern clock("at {clock:clock}");
+    for (const auto& [text, seconds] : {std::pair{"at 0:01:02", 62.0},
+                                        {"at 1 day, 1:00:00.5", 90000.5},
+                                        {"at 2 days, 0:00:01", 172801},
+                                        {"at 62s", 62},
+                                        {"at 1m 2s", 62},
+                                        {"at 1d 0h 0m 2s", 86402}}) {
+        CAPTURE(text);
+        REQUIRE(clock.match(text, values));
+        CHECK(values[0] == seconds);
+    }
+    for (const char* text : {"at 12", "at 1:02", "at -1:00:00", "at 1 day, x", "at 1h"})
+        CHECK_FALSE(clock.match(text, values));
+}
+
+// A bar without a time yet is the training's, whose end, 40, an evaluation of 20 batches before the
+// first step (eval_on_start) has not.
+TEST_CASE("an evaluation before the first step is not the training") {
+    const LogFolder folder;
+    const std::string log =
+        "  0%|          | 0/40 [00:00<?, ?it/s]\r\n  0%|          | 0/20 [00:00<?, ?it/s]\r"
+        " 50%|#         | 10/20 [00:01<00:01,  9.00it/s]\r100%|##| 20/20 [00:02<00:00, 9.00it/s]\n"
+        "  2%|          | 1/40 [00:05<03:15,  5.00s/it]\r  5%|          | 2/40 [00:07<02:15,  "
+        "3.50s/it]\r\n{'loss': 3.5, 'grad_norm': 1, 'learning_rate': 1e-05, 'epoch': 0.1}\n";
+    CHECK(values_of(folder, log, "step", "huggingface") == Points{{1, 5}, {2, 3.5}});
+}
+
 // A word of a known tool in another's log is not enough; the message says the line, and how another
 // log is read.
 TEST_CASE("another tool's log is not taken for a known one") {
