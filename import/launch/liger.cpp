@@ -7,10 +7,12 @@
 #include <fmt/ranges.h>
 
 #include "import/launch/launch_flags.h"
+#include "measured/read.h"
 #include "model/base/lists.h"
+#include "model/base/plain_text.h"
 #include "model/base/text_search.h"
 #include "model/experiment.h"
-#include "model/input/keys.h"
+#include "model/framework.h"
 
 namespace stepcast {
 namespace {
@@ -20,7 +22,9 @@ class LigerKernels {
 public:
     explicit LigerKernels(Translation& t) : t_(t) {
         Experiment e;
-        if (!t.framework.empty()) set_key(e, {"framework.preset", t.framework});
+        if (t.framework.empty()) return;
+        for (const FrameworkRule& rule : read_framework(t.framework).rules)
+            if (rule.set.key == "runtime.composed" && rule.when.empty()) set_key(e, rule.set);
         composed_ = e.runtime.composed;
     }
     // The norm's kernel sums its weight's gradient itself.
