@@ -56,6 +56,12 @@ NAMED_ENUM(TokenDispatch, "a dispatch of tokens", all_to_all, once, once_droples
 // from 2.20 on); tokens are sorted by expert while they are sent.
 NAMED_ENUM(ExpertProducts, "a kind of expert products", grouped, each, fused);
 
+// When logits exist. whole: all of a micro-batch, from the product to the loss's backward. chunks:
+// of some rows at a time, whose loss and gradients are made in the forward (liger-kernel 0.8.5,
+// ops/fused_linear_cross_entropy.py). recomputed: blocks on chip, multiplied again in the backward
+// (cut-cross-entropy 25.1.1, cce.py).
+NAMED_ENUM(LogitsKept, "a way of the logits", whole, chunks, recomputed);
+
 // Where device memory comes from. caching: PyTorch's allocator, which keeps what it once took.
 // arena: one region that the compiler plans ahead (XLA), so nothing lies between tensors.
 NAMED_ENUM(AllocatorKind, "an allocator", caching, arena);
@@ -75,6 +81,9 @@ struct LossKernels {
     // Hugging Face's Trainer, logging_nan_inf_filter
     KEY(bool, read, false,
         "the host reads the loss after each micro-batch's backward, and waits for the device");
+    KEY(LogitsKept, logits, LogitsKept::whole,
+        "when logits exist: all of a micro-batch; of some rows at a time, with their gradients; or "
+        "never, and they are multiplied twice");
     friend bool operator==(const LossKernels&, const LossKernels&) = default;
 };
 

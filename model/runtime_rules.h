@@ -30,6 +30,9 @@ inline bool runs_script(const Experiment& e) { return e.runtime.kernels == Kerne
 // Each operation is a kernel of its own, so nothing is fused or composed further.
 inline bool is_written_out(const Experiment& e) { return runs_operations(e) || runs_script(e); }
 
+// Whether a tensor holds all logits of a micro-batch.
+inline bool keeps_logits(const Experiment& e) { return e.runtime.loss.logits == LogitsKept::whole; }
+
 inline bool composes(const Experiment& e, Composed op) {
     return !is_written_out(e) &&
            std::ranges::find(e.runtime.composed, op) != e.runtime.composed.end();

@@ -13,6 +13,7 @@
 #include "import/launch/json_text.h"
 #include "import/launch/launch_flags.h"
 #include "import/launch/launch_script.h"
+#include "import/launch/liger.h"
 #include "import/launch/shell_launch.h"
 #include "import/launch/tool_files.h"
 #include "import/launch/translation.h"
@@ -509,6 +510,7 @@ Translation read_values(const Tool& tool, Document d, Translation t, const Trans
     take_nested_scales(d, t);
     if (tool.id == "axolotl") keep_offloaded(d, t);
     take_groups(d, t);
+    take_liger(tool, d, t);
     set_aside(tool, d, t);
     judge_rest(d, t);
     return t;

@@ -540,7 +540,8 @@ Block head_block(const Workload& w, const RankShape& s) {
                        .in = w.hidden,
                        .dtype = s.storage,
                        .split = Split::column,
-                       .bias = relative});
+                       .bias = relative,
+                       .logits = true});
     b.push_back(Loss{});
     return b;
 }

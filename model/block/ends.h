@@ -18,6 +18,11 @@
 //       result (12 + 4)
 //     backward: zeros for the chosen ones (4), log_softmax's, which reads the gradient twice and
 //       the result (12 + 4), cast (4 + 2)
+//   in chunks of rows (Triton's kernel turns logits into their gradient in place):
+//     forward: two reads (4), a write (2); each chunk's three products, of which the weight's
+//       gradient adds to that of the chunks before
+//     backward: both gradients times that of the loss, which the Trainer divides by tokens
+//   recomputed: no traffic; forward and backward multiply the logits, each in its kernels
 // On one H100 the composed softmax's 16 bytes take 4.9 to 5.6 ps either way, for 32,000 to 262,144
 // words (calibrate/measurements/h100).
 #pragma once
@@ -56,6 +61,11 @@ struct Ends : BlockPass {
     }
 
     void operator()(const Loss&) const {
+        if (r.loss.logits == LogitsKept::chunks) return in_chunks();
+        if (r.loss.logits == LogitsKept::recomputed) {
+            if (back == nullptr) return;
+            return plan_linear(back->inputs, logits());
+        }
         const double n = real(s.head_tokens) * real(s.vocab);
         if (r.loss.in_forward == (ahead != nullptr)) loss(n);
         if (composes(*this, Composed::loss))
@@ -89,6 +99,40 @@ private:
                  static_cast<float>(2 * slices));
         backward(name, MemoryPass{2 * sums * whole, sums * whole, long_pass},
                  static_cast<float>(sums));
+    }
+
+    [[nodiscard]] Linear logits() const {
+        return {.name = "logits",
+                .tokens = s.head_tokens,
+                .out = {w.vocab, s.vocab},
+                .in = w.hidden,
+                .dtype = s.storage};
+    }
+
+    // Whole chunks and the last one count as equal ones.
+    void in_chunks() const {
+        const long rows = loss_rows(s), chunks = (s.head_tokens + rows - 1) / rows;
+        const double weights = w.adapter_rank > 0 ? 0 : real(s.vocab) * real(s.hidden);
+        if (ahead != nullptr)
+            for (long i = 0; i < chunks; ++i) chunk((s.head_tokens + chunks - 1) / chunks, weights);
+        const Bytes made = tensor(real(s.head_tokens) * real(s.hidden) + weights);
+        backward("loss_backward", MemoryPass{made, made, long_pass}, weights > 0 ? 2 : 1);
+        if (back != nullptr && weights > 0)
+            plan_accumulation(back->weights, logits(), c.experiment);
+    }
+
+    void chunk(long rows, double weights) const {
+        Linear l = logits();
+        l.tokens = rows;
+        const Bytes element = s.element();
+        const double n = real(rows) * real(s.vocab);
+        plan_linear(*ahead, l);
+        ahead->compute("loss", MemoryPass{n * 2.0 * element, n * element, long_pass});
+        plan_input_gradient(*ahead, l);
+        if (weights == 0) return;
+        ahead->compute(l.name, product_of(l, l.out.rank, l.in.rank, rows));
+        // with the result that the product states, the sum so far is read and written
+        ahead->compute("loss_sum", MemoryPass{weights * element, Bytes(0), long_pass}, 0);
     }
 
     void loss(double n) const {

@@ -25,6 +25,7 @@ struct Fused : BlockPass {
             cast(real(op.in.rank) * real(op.out.rank), w.adapter_rank == 0);
             if (op.after_norm && op.split == Split::none) cast(real(op.tokens * op.in.rank));
         }
+        if (op.logits && r.loss.logits == LogitsKept::chunks) return;
         const SplitLinear linear{*this, op};
         ahead != nullptr ? linear.forward() : linear.backward();
     }

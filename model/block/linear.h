@@ -51,18 +51,22 @@ inline int accumulated_shards(const Parallelism& p) {
     return p.zero < 2 || p.pp > 1 ? 1 : p.shard > 0 ? p.shard : ranks_of_weights(p);
 }
 
-// The GEMM, and such a pass. Frozen weights have neither.
-inline void plan_weight_gradient(Planner& planner, const Linear& l, const Experiment& e) {
-    if (e.workload.adapter_rank > 0) return;
-    Gemm gemm = product_of(l, l.out.rank, l.in.rank, l.tokens);
-    gemm.accumulate = e.runtime.gradients.fused_accumulation && gradient_type(e) == Dtype::fp32;
-    planner.compute(l.name, gemm);
+inline void plan_accumulation(Planner& planner, const Linear& l, const Experiment& e) {
     if (!accumulates(e)) return;
     const double added = number(l.out.rank * l.in.rank) / accumulated_shards(e.parallelism);
     const Bytes made = size_of(casts_weights(e) ? Dtype::fp32 : between_products(l.dtype)),
                 kept = size_of(gradient_type(e));
     planner.compute("accumulate_gradient",
                     MemoryPass{added * (made + kept), added * kept, MemoryPass::Access::optimizer});
+}
+
+// The GEMM, and such a pass. Frozen weights have neither.
+inline void plan_weight_gradient(Planner& planner, const Linear& l, const Experiment& e) {
+    if (e.workload.adapter_rank > 0) return;
+    Gemm gemm = product_of(l, l.out.rank, l.in.rank, l.tokens);
+    gemm.accumulate = e.runtime.gradients.fused_accumulation && gradient_type(e) == Dtype::fp32;
+    planner.compute(l.name, gemm);
+    plan_accumulation(planner, l, e);
 }
 
 }  // namespace stepcast

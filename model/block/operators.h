@@ -49,6 +49,7 @@ struct Linear {
     bool after_norm = false;
     bool constant_input = false;  // the input needs no gradient
     bool detached = false;        // a tensor of the model, but its gradient goes no further
+    bool logits = false;          // the loss plans it where logits come in chunks
     double packed = 0;            // bytes of a frozen weight in few bits; 0 = none
     int adapter_rank = 0;         // of the LoRA matrices beside it (arXiv 2106.09685); 0 = none
 };

@@ -256,6 +256,18 @@ void check_operations(const Experiment& e) {
             "block without gate");
 }
 
+// The cases that losses without logits are modelled for.
+void check_loss(const Experiment& e) {
+    if (keeps_logits(e)) return;
+    if (is_written_out(e) || e.parallelism.tp > 1 || e.runtime.loss.pieces > 1 ||
+        !e.runtime.loss.in_forward || e.workload.head == Head::span)
+        refuse(
+            "runtime.loss.logits: {}, which is modelled for a matrix that one rank holds, under a "
+            "framework; expected whole, or tp = 1, runtime.kernels fused or eager, loss.pieces = "
+            "1, loss.in_forward = true and workload.head other than span",
+            to_string(e.runtime.loss.logits));
+}
+
 }  // namespace
 
 void check_transformer(const Experiment& e) {
@@ -276,6 +288,7 @@ void check_transformer(const Experiment& e) {
     check_positions(e);
     check_extras(e);
     check_operations(e);
+    check_loss(e);
     check_pairs(e);
     if (p.overlap_chunks != 1)
         refuse(

@@ -544,10 +544,15 @@ static bool drops_logits(const Experiment& e) {
 // (kernels and memory of nanoGPT's loss in PyTorch 2.11). A composed loss, and one whose logits are
 // let go, keeps its result, and makes a gradient of that and one of the logits; of split DTensors
 // also the softmax (torch/distributed/tensor/parallel/loss.py: _nll_loss_and_log_softmax_backward).
+// Chunks keep none and make their own; recomputed ones keep the logarithm of the sum of a row.
 LossMemory loss_memory(const LayerContext& c) {
     const Workload& w = c.experiment.workload;
     const Bytes element = c.shape.element();
     const bool eager = is_eager(c.experiment), composed = composes(Rules{{c}}, Composed::loss);
+    if (w.kind == Workload::Kind::transformer && !keeps_logits(c.experiment))
+        return c.experiment.runtime.loss.logits == LogitsKept::chunks
+                   ? LossMemory{Bytes(0), element}
+                   : LossMemory{Bytes(4), Bytes(0)};
     const Bytes wide = composed && !w.fp32_loss ? element : Bytes(4);
     if (composed || drops_logits(c.experiment))
         return {wide, (keeps_gathered(c) ? 3.0 : 2.0) * wide};
@@ -560,16 +565,31 @@ LossMemory loss_memory(const LayerContext& c) {
     return {wide, element};
 }
 
-// Work: also the gradients of the matrix and of its input, and the gathered input.
+double logits_at_once(const LayerContext& c) {
+    switch (c.experiment.runtime.loss.logits) {
+        case LogitsKept::chunks: return number(loss_rows(c.shape) * c.shape.vocab);
+        case LogitsKept::recomputed: return number(c.shape.head_tokens);
+        case LogitsKept::whole: break;
+    }
+    return number(c.shape.head_tokens) * number(c.shape.vocab);
+}
+
+Bytes gradient_of_loss(const LayerContext& c) {
+    return c.experiment.runtime.loss.logits == LogitsKept::chunks ? table_gradient(c) : Bytes(0);
+}
+
+// Work: also the gradients of the matrix and of its input, and the gathered input. Gradients that
+// chunks make in the forward last until the backward: the input's in place of the input.
 static Activations logits_memory(const LayerContext& c) {
     const RankShape& s = c.shape;
-    const double logits = number(s.head_tokens) * number(s.vocab);
+    const double logits = logits_at_once(c);
+    const Bytes early = gradient_of_loss(c);
     const LossMemory loss = loss_memory(c);
     // then the result of the final norm is freed
     const bool frozen = c.experiment.workload.adapter_rank > 0 && !norm_keeps_fp32(Rules{{c}});
     const Bytes read = keeps_gathered(c) ? s.inner(s.hidden) : frozen ? Bytes(0) : s.outer();
-    return {s.outer() + read + logits * loss.kept,
-            table_gradient(c) + 2.0 * s.inner(s.hidden) + logits * loss.made};
+    return {s.outer() + read + logits * loss.kept + early,
+            table_gradient(c) - early + 2.0 * s.inner(s.hidden) + logits * loss.made};
 }
 
 // Multi-token prediction layers keep their tensors as well, until their backward has run.

@@ -95,6 +95,10 @@ struct LossMemory {
     Bytes kept, made;
 };
 LossMemory loss_memory(const LayerContext& context);
+// Elements that it is of: logits, or a row's each (runtime.loss.logits).
+double logits_at_once(const LayerContext& context);
+// The matrix's, where the forward makes it.
+Bytes gradient_of_loss(const LayerContext& context);
 // The gradient of the embedding, which is dense over the vocabulary, or of the logits' matrix.
 Bytes table_gradient(const LayerContext& context);
 

@@ -200,7 +200,8 @@ void add_ends(const Maker& m, KernelStyle style, LayerPlans& plans) {
             {{prediction, style}, {last_mixing, style}, {last_layer, style}, {head, style}});
     // A loss that a framework computes step by step (model/block/ends.h) already counts all its
     // traffic.
-    const Maker ends{m.graph, c, c.experiment.runtime.loss.fused ? m.traffic : 1.0, m.split};
+    const bool counted = !c.experiment.runtime.loss.fused || !keeps_logits(c.experiment);
+    const Maker ends{m.graph, c, counted ? 1.0 : m.traffic, m.split};
     plans.embedding = ends.make(first, plan_micro_batch, plan_micro_batch);
     plans.head = ends.make(last, plan_head, plan_head);
 }

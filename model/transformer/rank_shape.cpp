@@ -1,6 +1,7 @@
 #include "model/transformer/rank_shape.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "model/base/numbers.h"
@@ -13,6 +14,11 @@ namespace {
 long share(long whole, long parts) { return (whole + parts - 1) / parts; }
 
 }  // namespace
+
+long loss_rows(const RankShape& s) {
+    const auto rows = static_cast<unsigned long>(share(s.head_tokens, share(s.vocab, s.hidden)));
+    return std::min(s.head_tokens, static_cast<long>(std::bit_ceil(rows)));
+}
 
 RankShape rank_shape(const Workload& w, const Parallelism& p, const Runtime& r) {
     const bool split = splits_experts(w, r.experts);

@@ -44,6 +44,10 @@ inline RankShape rank_shape(const Experiment& e) {
     return rank_shape(e.workload, e.parallelism, e.runtime);
 }
 
+// Rows whose logits exist at once where they come in chunks: as many as fill the final norm's
+// result, of a power of two.
+long loss_rows(const RankShape& shape);
+
 // The words that are counted: those of all ranks, with those that fill each one's part.
 inline long padded_vocab(const Experiment& e) { return rank_shape(e).vocab * e.parallelism.tp; }
 

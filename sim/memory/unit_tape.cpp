@@ -236,11 +236,21 @@ std::vector<OperatorTape> composed_loss(const LayerContext& c) {
     return {cast, loss};
 }
 
+// Chunks take one place after another, and leave the matrix's gradient.
+std::vector<OperatorTape> loss_without_logits(const LayerContext& c) {
+    OperatorTape loss;
+    loss.what = "loss";
+    add(loss.passing, logits_at_once(c) * loss_memory(c).made);
+    add(loss.kept, logits_at_once(c) * loss_memory(c).kept + gradient_of_loss(c));
+    return {loss};
+}
+
 // What the loss makes of the logits. Separate kernels have them in the element's type, in fp32 and
 // as a softmax. Frameworks with gradients in tensors that stay have a loss of their own that works
 // in place (Megatron-LM's and nanotron's _VocabParallelCrossEntropy): only the softmax lasts until
 // the backward and becomes the gradient, which is then cast.
 std::vector<OperatorTape> loss_tape(const LayerContext& c) {
+    if (!keeps_logits(c.experiment)) return loss_without_logits(c);
     // a gradient of the loss's result and one of the logits
     if (loss_memory(c).made > loss_memory(c).kept) return composed_loss(c);
     const double logits = number(c.shape.head_tokens) * number(c.shape.vocab);
@@ -308,13 +318,18 @@ UnitTape head_tape(const LayerContext& c) {
     UnitTape tape;
     tape.what = "head";
     BlockTape block = tape_of(head_block(c.experiment.workload, c.shape), c, 1);
-    const double logits = number(c.shape.head_tokens) * number(c.shape.vocab);
-    for (OperatorTape& one : block.operators)
+    const Bytes of_loss = logits_at_once(c) * loss_memory(c).kept + gradient_of_loss(c);
+    for (OperatorTape& one : block.operators) {
         if (one.what == "final_norm") {
             const Bytes gathered = keeps_gathered(c) ? c.shape.inner(c.shape.hidden) : Bytes(0);
             one.kept.clear();
-            add(one.kept, head_memory(c).kept - logits * loss_memory(c).kept - gathered);
+            add(one.kept, head_memory(c).kept - of_loss - gathered);
         }
+        if (one.what == "logits" && c.experiment.runtime.loss.logits == LogitsKept::chunks) {
+            one.weight_gradient = 0;  // the loss has both
+            one.gradients.clear();
+        }
+    }
     for (OperatorTape& one : loss_tape(c)) block.operators.push_back(std::move(one));
     tape.blocks.push_back(std::move(block));
     add_weights(tape, head_weights(c));

@@ -591,10 +591,12 @@ TEST_CASE("what axolotl moves to the host is computed again only where all weigh
     check_values(read("attn_implementation: sdpa\ntorch_compile: true\n"),
                  {{"runtime.attention", "flash"}, {"runtime.kernels", "fused"}});
     check_values(read("flash_attention: true\n"), {{"runtime.attention", "flash2"}});
-    CHECK_THAT(lines(read("plugins:\n  - axolotl.integrations.cut_cross_entropy."
-                          "CutCrossEntropyPlugin\n")
-                         .problems),
-               Contains("without a loss that keeps no logits"));
+    const std::string cut =
+        "plugins:\n  - axolotl.integrations.cut_cross_entropy."
+        "CutCrossEntropyPlugin\n";
+    check_values(read(cut), {{"runtime.loss.logits", "recomputed"}});
+    check_values(read(cut + "cut_cross_entropy: false\n"), {{"runtime.loss.logits", ""}});
+    check_values(read(cut + "rl: dpo\n"), {{"runtime.loss.logits", ""}});
 }
 
 // Each tool pads a batch to its longest sequence unless it packs them; LLaMA-Factory packs where
@@ -728,13 +730,48 @@ TEST_CASE("flags that nobody knows are problems if their names are of what chang
     const TrainerLaunch at;
     const auto t = at.read("torchrun --nproc_per_node 8 own.py" + model_flag +
                            " --magic_parallel_size 4 --expert_depth 3 --favourite_colour red "
-                           "--num_layers 7 --use_liger_kernel --optim lomo "
+                           "--num_layers 7 --use_kernels --optim lomo "
                            "--config_overrides n_layer=3 --load_in_4bit");
     for (const char* name : {"magic_parallel_size (", "expert_depth (", "num_layers (",
-                             "use_liger_kernel (", "optim (", "config_overrides ("})
+                             "use_kernels (", "optim (", "config_overrides ("})
         CHECK_THAT(lines(t.problems), Contains(name));
     CHECK(t.problems.size() == 6);
     CHECK_THAT(lines(t.ignored), Contains("favourite_colour"));
+}
+
+// Of norms, rotary, activation, experts, loss, column_sums and adapters, which transformers
+// composes, Liger's kernels leave experts, loss and adapters; the loss is none of them where its
+// logits come in chunks. Losses of preferences are made of whole logits.
+TEST_CASE("Liger's kernels replace what a model composes, and its loss needs no logits") {
+    const TrainerLaunch at;
+    const std::string run = "torchrun --nproc_per_node 8 run_clm.py --bf16" + model_flag +
+                            " --per_device_train_batch_size 2 --use_liger_kernel ";
+    const auto all = at.read(run);
+    check_values(all, {{"runtime.composed", R"(["experts", "loss", "adapters"])"},
+                       {"runtime.fused_gate", "true"},
+                       {"runtime.loss.logits", "chunks"}});
+    CHECK(all.problems.empty());
+    check_runs(all);
+    const auto dpo =
+        translate(at.folder.write("d.yaml",
+                                  "model_name_or_path: meta-llama/Llama-3.1-8B\ncutoff_len: 512\n"
+                                  "stage: dpo\nenable_liger_kernel: true\n"),
+                  {});
+    check_values(dpo, {{"runtime.composed", R"(["experts", "adapters"])"},
+                       {"runtime.loss.fused", "true"},
+                       {"runtime.loss.logits", ""}});
+    CHECK_THAT(lines(at.read(run + "--liger_kernel_config '{\"rope\": false}'").problems),
+               Contains("liger_kernel_config") && Contains("use_liger_kernel"));
+    const auto some =
+        translate(at.folder.write("a.yml",
+                                  "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 512\n"
+                                  "micro_batch_size: 1\nliger_rope: true\n"
+                                  "liger_fused_linear_cross_entropy: true\n"),
+                  {});
+    check_values(some, {{"runtime.composed", R"(["norms", "activation", "experts", "loss", )"
+                                             R"("column_sums", "adapters"])"},
+                        {"runtime.loss.logits", "chunks"}});
+    CHECK(some.problems.empty());
 }
 
 TEST_CASE("a folder with a config.json beside the script is the model that a launch names") {

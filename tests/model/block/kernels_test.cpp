@@ -541,6 +541,34 @@ TEST_CASE("the ends of a model") {
     CHECK(listed_block(e, embedding_block()).backward.size() == 2);
 }
 
+// 1000 words are 15.6 times 64, rounded up 16; 48 / 16 = 3 rows, 4 as a power of two: 12 chunks of
+// 4 rows, 4000 logits of 2 bytes each. A chunk's logits are read twice and their gradient is
+// written; the weight's gradient of 64000 elements, which a product has written, is read once more
+// for the sum. The backward multiplies both gradients, 48 x 64 + 64000 elements, by the loss's.
+// Frozen weights have none. Recomputed logits are multiplied once more, before the product's
+// gradients.
+TEST_CASE("a loss makes logits in chunks with their gradients, or twice") {
+    Experiment e = model();
+    const auto head = [&] { return listed_block(e, head_block(e.workload, rank_shape(e))); };
+    e.runtime.loss.logits = LogitsKept::chunks;
+    const Lines chunks = head().forward;
+    REQUIRE(chunks.size() == 1 + 12 * 5);
+    CHECK(Lines(chunks.begin() + 1, chunks.begin() + 6) ==
+          Lines{"logits 4x1000x64", "loss r16000 w8000 long", "logits 4x64x1000",
+                "logits 1000x64x4", "loss_sum r128000 w0 long"});
+    CHECK(head().backward[0] == "loss_backward r134144 w134144 long x2");
+    CHECK(head().backward[1] == "final_norm_backward r12288 w6144 x2");
+    e.workload.adapter_rank = 4;
+    CHECK(head().forward.size() == 1 + 12 * 3);
+    CHECK(head().backward[0] == "loss_backward r6144 w6144 long");
+    e.workload.adapter_rank = 0;
+    e.runtime.loss.logits = LogitsKept::recomputed;
+    CHECK(head().forward == Lines{"final_norm r6144 w6144", "logits 48x1000x64"});
+    const Lines back = head().backward;
+    CHECK(Lines(back.begin(), back.begin() + 3) ==
+          Lines{"logits 48x1000x64", "logits 48x64x1000", "logits 1000x64x48"});
+}
+
 // Automatic casting: norms, residuals and softmax in 4 bytes, products in 2; a weight is cast once.
 // A tensor has a = 3072 elements, the scores s = 6144. Causal scores are masked before they are
 // cast to 4 bytes.

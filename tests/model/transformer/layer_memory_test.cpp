@@ -432,6 +432,23 @@ TEST_CASE("a composed loss keeps its result and makes two gradients") {
     CHECK(head().work == 1000 * 64 * Bytes(2) + 48 * Bytes(2 * 128) + 48 * 1000 * Bytes(4));
 }
 
+// Chunks of 4 rows (as many as 1000 / 64, rounded up 16, leave of 48, 3, to the next power of two):
+// 4 x 1000 logits of 2 bytes exist at once. The matrix's gradient, 1000 x 64 of 2 bytes, is there
+// from the forward on; frozen it has none. Recomputed logits leave 4 bytes a row.
+TEST_CASE("a loss without logits keeps gradients or sums of rows") {
+    Experiment e = small_model();
+    const Routing balanced;
+    const auto head = [&] {
+        return head_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced});
+    };
+    e.runtime.loss.logits = LogitsKept::chunks;
+    CHECK(head().kept == 48 * Bytes(2 * 128) + 1000 * 64 * Bytes(2));
+    CHECK(head().work == 48 * Bytes(2 * 128) + 4 * 1000 * Bytes(2));
+    e.runtime.loss.logits = LogitsKept::recomputed;
+    CHECK(head().kept == 48 * Bytes(2 * 128 + 4));
+    CHECK(head().work == 1000 * 64 * Bytes(2) + 48 * Bytes(2 * 128));
+}
+
 // The loss keeps its result, fp32 numbers of each logit, and makes two gradients of that size; of
 // DTensors that are split also the softmax.
 TEST_CASE("the loss of split DTensors makes one tensor more") {
