@@ -32,8 +32,8 @@ public:
         f.optimizer = spread(0.02 * step, false);
         f.phases = {Seconds(step), Seconds(0.31 * step), Seconds(0.52 * step), Seconds(0.1 * step),
                     Seconds(0.02 * step)};
-        f.doubts = {size(0.1), size(0.2), size(0.3),
-                    size(0.4), size(0.5), {{"read otherwise", 1.3}}};
+        f.doubts = {
+            size(0.1), 0, size(0.2), size(0.3), size(0.4), size(0.5), {{"read otherwise", 1.3}}};
         f.breakdown = {Seconds(0.4 * step),  Seconds(0.2 * step),
                        Seconds(0.15 * step), Seconds(maybe() ? 0.1 * step : 0),
                        Seconds(0.04 * step), Seconds(0.11 * step)};

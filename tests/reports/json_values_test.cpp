@@ -66,7 +66,7 @@ TEST_CASE("a forecast in JSON: every figure in its place") {
     f.breakdown = {Seconds(1), Seconds(2), Seconds(3), Seconds(4), Seconds(5), Seconds(6)};
     f.memory = {Bytes(1), Bytes(2), Bytes(3), Bytes(4),   Bytes(5), Bytes(6),
                 Bytes(7), false,    0.25,     Bytes(0.5), Bytes(8)};
-    f.doubts = {0.5, 1.5, 2.5, 3.5, 4.5, {{"read so", 1.25}}};
+    f.doubts = {0.5, 0.25, 1.5, 2.5, 3.5, 4.5, {{"read so", 1.25}}};
     f.basis = {{"host", "host.call", false, 0.25}, {"gemm", "kernel.gemm_efficiency", true, 0.75}};
     f.tokens_per_second = 2048;
     f.energy = Joules(0.5);
@@ -111,6 +111,7 @@ TEST_CASE("a forecast in JSON: every figure in its place") {
     CHECK(j["fits"] == false);
     CHECK(j["out_of_memory"] == 0.25);
     CHECK(j["interval_log"] == Json{{"constants_sigma", 0.5},
+                                    {"hidden_sigma", 0.25},
                                     {"unseen_faster", 1.5},
                                     {"unseen_slower", 2.5},
                                     {"draws_faster", 3.5},
