@@ -1,6 +1,7 @@
 #include "sim/bounds/shape.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "model/base/numbers.h"
 #include "model/transformer/counts.h"
@@ -81,10 +82,11 @@ BoundShape bound_shape(Experiment& e, const Routing& routing) {
     s.shape = rank_shape(e);
     const RankGroups groups = rank_groups(e);
     const LayerContext context{e, s.shape, groups, routing};
-    e.parallelism.pp = 2;
+    const int stages = std::exchange(e.parallelism.pp, 2);
     s.copied_head = head_weights(context);
     e.parallelism.pp = 1;
     s.units = unit_memory(context);
+    e.parallelism.pp = stages;
     return s;
 }
 

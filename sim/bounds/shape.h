@@ -50,8 +50,8 @@ struct BoundShape {
     Seconds gather;  // of activations that were sent in parts
 };
 
-// Without times: what memory depends on. Both change the experiment's schedule, and the first its
-// stages: a copy for each of many shapes would cost more than the shape.
+// Without times: what memory depends on. Both set the experiment's schedule to one that
+// splits backwards: a copy for each of many shapes would cost more than the shape.
 BoundShape bound_shape(Experiment& experiment, const Routing& routing);
 void add_times(BoundShape& shape, Experiment& experiment, OpPrices& prices);
 

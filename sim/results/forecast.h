@@ -90,7 +90,8 @@ struct OtherReading {
 struct Doubts {
     // standard deviation that fits and priors leave in the constants
     double constants = 0;
-    // the part of it that shortens no step: hosts that cost less than assumed wait for their devices
+    // the part of it that shortens no step: hosts that cost less than assumed wait for their
+    // devices
     double hidden = 0;
     // to p10 and p90, for steps that no fit has read: errors of framework and device
     double faster = 0, slower = 0;

@@ -74,10 +74,11 @@ struct Parts {
     Bytes memory;
     Seconds step;  // of the engine
 };
-Parts parts_of(Experiment e, OpPrices& prices) {
+Parts parts_of(const Experiment& e, OpPrices& prices) {
     const RankGroups ranks = rank_groups(e);
-    BoundShape shape = bound_shape(e, routing_of(e));
-    add_times(shape, e, prices);
+    Experiment shaped = e;
+    BoundShape shape = bound_shape(shaped, routing_of(e));
+    add_times(shape, shaped, prices);
     return {ranks,
             std::move(shape),
             pipeline_key(e, ranks),
