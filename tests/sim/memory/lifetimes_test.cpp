@@ -12,6 +12,7 @@
 #include "sim/memory/memory_parts.h"
 #include "sim/memory/transformer_memory.h"
 #include "tests/sim/drawn_experiments.h"
+#include "tests/sim/memory/two_layers.h"
 
 using namespace stepcast;
 
@@ -60,19 +61,6 @@ std::vector<double> ratios(const Experiment& e) {
         all.push_back((peak_of(lifetimes_of(e, routing, static_cast<int>(s))) - listed) /
                       (stages[s].peak.si() / e.runtime.reserved - workspaces));
     return all;
-}
-
-Experiment two_layers() {
-    Experiment e;
-    Workload& w = e.workload;
-    w.kind = Workload::Kind::transformer;
-    w.layers = 2;
-    w.hidden = 64;
-    w.heads = 2;
-    w.ffn = 256;
-    w.seq = 32;
-    w.vocab = 1000;
-    return e;
 }
 
 }  // namespace

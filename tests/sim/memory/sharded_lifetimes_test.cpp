@@ -5,6 +5,7 @@
 #include "model/runtime_rules.h"
 #include "sim/memory/lifetimes.h"
 #include "sim/memory/tensor_recorder.h"
+#include "tests/sim/memory/two_layers.h"
 
 using namespace stepcast;
 
@@ -16,15 +17,8 @@ constexpr double matrices = 4 * 64 * 64 + 2 * 64 * 256, a_layer = matrices + 128
                  head = table + 64;
 
 Experiment two_layers_on(int ranks) {
-    Experiment e;
+    Experiment e = two_layers();
     Workload& w = e.workload;
-    w.kind = Workload::Kind::transformer;
-    w.layers = 2;
-    w.hidden = 64;
-    w.heads = 2;
-    w.ffn = 256;
-    w.seq = 32;
-    w.vocab = 1000;
     w.gated = w.tied = w.linear_bias = w.qkv_bias = false;
     w.norm = Norm::rmsnorm;
     w.positions = Positions::rotary;
