@@ -211,8 +211,8 @@ QUESTIONS = [
       lambda a: 1.8 < a["scaling"][0]["step_s"]["p50"] / a["scaling"][1]["step_s"]["p50"] < 2),
     Q("It takes 4 s, why?", "diagnose", {"run": RUN, "measured": "4s"}, "diagnose run.toml --measured 4s", CAUSES,
       lambda a: a["verdict"] == "cannot_tell"),
-    Q("With nccl-tests?", "diagnose", {"run": RUN, "measured": "4s", "nccl_tests": {"name": "nccl.txt", "text": NCCL}},
-      "diagnose run.toml --measured 4s --nccl-tests nccl.txt", CAUSES,
+    Q("With nccl-tests?", "diagnose", {"run": RUN, "measured": "8s", "nccl_tests": {"name": "nccl.txt", "text": NCCL}},
+      "diagnose run.toml --measured 8s --nccl-tests nccl.txt", CAUSES,
       lambda a: (a["verdict"], a["causes"][0]["name"]) == ("likely", "network between nodes")),
     # 2 x 15/16 x 1 GiB in 0.2 s are 10 GB/s; eight NICs of 50 GB/s carry at most 400
     Q("Is 10 GB/s of bus bandwidth normal on two nodes?", "compare", {"inputs": [{"name": "links.csv", "text": LINKS}], "cluster": "H100"},
