@@ -38,14 +38,14 @@ constexpr Word relations[] = {{"<=", {true, true, false}}, {">=", {false, true, 
                               {"<", {true, false, false}}, {">", {false, false, true}},
                               {"=", {false, true, false}}};
 
-struct MeasureName {
+struct KnownMeasure {
     std::string_view name;
     double (*read)(std::string_view text);
     double (*measure)(const PointFacts& facts, Seconds step);
     bool rises = false, falls = false;  // whether it rises or falls with the step
 };
 // Indexed by Measure, without split.
-constexpr MeasureName quantities[] = {
+constexpr KnownMeasure quantities[] = {
     {"memory.peak", [](std::string_view text) { return parse_bytes(text).si(); },
      [](const PointFacts& facts, Seconds) { return facts.peak.si(); }},
     {"step", [](std::string_view text) { return parse_seconds(text).si(); },
@@ -58,16 +58,16 @@ constexpr MeasureName quantities[] = {
      [](const PointFacts& facts, Seconds step) { return facts.flops / step / facts.peak_flops; },
      false, true}};
 
-const MeasureName& quantity(const Constraint& c) { return quantities[as_index(c.measure)]; }
+const KnownMeasure& quantity(const Constraint& c) { return quantities[as_index(c.measure)]; }
 
 void read_quantity(Constraint& c, std::string_view name) {
-    const auto found = std::ranges::find(quantities, name, &MeasureName::name);
+    const auto found = std::ranges::find(quantities, name, &KnownMeasure::name);
     c.measure = static_cast<Measure>(found - quantities);
     if (c.measure != Measure::split) return;
     c.split_key = split_index(whole_key(std::string(name)));
     if (c.split_key < split_key_count) return;
     std::vector<std::string> valid;
-    for (const MeasureName& known : quantities) valid.emplace_back(known.name);
+    for (const KnownMeasure& known : quantities) valid.emplace_back(known.name);
     for (const SplitField& field : split_fields) valid.emplace_back(field.key);
     throw ConfigError(fmt::format(
         "\"{}\" is no quantity{}; expected memory.peak, step, tokens, cost, mfu or a key such "
