@@ -129,18 +129,26 @@ void weigh_step(Scale& s) {
           error.log_density(s.off()), std::max(error.log_density(0), error.log_density(-1e-9)));
 }
 
-void weigh_phase(Scale& s, const char* name, const std::optional<Seconds>& seen, Seconds said) {
+// A collective needs all its ranks at once: where each has its device for slices of the time, it
+// takes longer than their share says, by as many slices as its ranks miss each other.
+double collective_width(const Scale& s, double off, double width) {
+    return off > 0 && s.guess.device_share < 1 ? slices_width : width;
+}
+
+void weigh_phase(Scale& s, const char* name, const std::optional<Seconds>& seen, Seconds said,
+                 bool collective = false) {
     if (!seen || std::max(*seen, said) < least_phase * s.step) return;
     const double floor = 0.01 * s.step.si();
-    s.add_robust(name, fmt::format("{} expected, {} measured", ms(said), ms(*seen)),
-                 std::log((seen->si() + floor) / (said.si() + floor)) - s.off(), phase_width,
-                 s.strange());
+    const double off = std::log((seen->si() + floor) / (said.si() + floor)) - s.off();
+    s.add_robust(name, fmt::format("{} expected, {} measured", ms(said), ms(*seen)), off,
+                 collective ? collective_width(s, off, phase_width) : phase_width, s.strange());
 }
 
 void weigh_phases(Scale& s) {
     const StepTimes& times = s.guess.times;
     for (const auto& [name, predicted, measured] : phases)
-        weigh_phase(s, name, s.observed.*measured, times.*predicted);
+        weigh_phase(s, name, s.observed.*measured, times.*predicted,
+                    predicted == &StepTimes::gradient_sync);
     weigh_phase(s, "forward and backward", s.observed.passes, times.forward + times.backward);
     if (s.observed.passes)
         weigh_phase(s, "the rest of the step", std::max(Seconds(0), s.step - *s.observed.passes),
@@ -248,16 +256,13 @@ void weigh_device_share(Scale& s) {
                  std::log(share / s.guess.device_share), share_width, strange_reading);
 }
 
-// A collective needs all its ranks at once: where each has its device for slices of the time, it
-// takes longer than their share says, by as many slices as its ranks miss each other.
 void weigh_links(Scale& s) {
     for (const MeasuredLink& link : s.observed.links) {
         const double said = link.between_nodes ? s.guess.link_between : s.guess.link_inside;
         const double off = std::log(link.slower / said);
         s.add_robust(link.between_nodes ? "collectives between nodes" : "collectives inside a node",
                      fmt::format("{:.2f} of the time expected, {:.2f} measured", said, link.slower),
-                     off, off > 0 && s.guess.device_share < 1 ? slices_width : link_width,
-                     strange_reading);
+                     off, collective_width(s, off, link_width), strange_reading);
     }
 }
 
