@@ -68,8 +68,10 @@ public:
         shared_->windows.assign(ranks_.size(),
                                 std::vector<std::vector<float>>(
                                     ranks_.size(), std::vector<float>(scattered_floats(graph))));
+        Bytes kept;
+        for (const HostRank& rank : ranks_) kept += rank.kept();
         const MemoryPlan plan =
-            plan_memory(graph, rank_count_, last_level_cache(), available_memory());
+            plan_memory(graph, rank_count_, last_level_cache(), available_memory() + kept);
         for (HostRank& rank : ranks_) rank.prepare(plan, graph.size());
 
         return host_doubts(graph, ranks_.size(), cores_.size());

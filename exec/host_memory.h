@@ -27,6 +27,7 @@ public:
     std::span<float> take(std::size_t count);
     [[nodiscard]] std::span<float> all() { return {data_.get(), size_}; }
     [[nodiscard]] std::size_t size() const { return size_; }
+    void rewind() { next_ = 0; }
 
 private:
     struct Free {
@@ -36,8 +37,25 @@ private:
     std::size_t size_ = 0, next_ = 0;
 };
 
+// Floats in each region of a rank: enough for the largest op and for the rank's share of the
+// machine's cache (`cache` bytes).
+struct MemoryPlan {
+    std::size_t input = 0, output = 0;
+};
+
 struct HostMemory {
     Region input, output;
+
+    [[nodiscard]] Bytes size() const {
+        return Bytes(static_cast<double>((input.size() + output.size()) * sizeof(float)));
+    }
+    [[nodiscard]] bool holds(const MemoryPlan& plan) const {
+        return input.size() >= plan.input && output.size() >= plan.output;
+    }
+    void rewind() {
+        input.rewind();
+        output.rewind();
+    }
 };
 
 // The next buffers for participant `index`'s share of an op, in the order of footprint().
@@ -49,11 +67,6 @@ Operands take(HostMemory& memory, const Op& op, std::size_t index, std::size_t c
 
 void fill_random(std::span<float> values, std::uint64_t seed);  // uniform in [-1, 1)
 
-// Floats in each region of a rank: enough for the largest op and for the rank's share of the
-// machine's cache (`cache` bytes).
-struct MemoryPlan {
-    std::size_t input = 0, output = 0;
-};
 // Throws ConfigError if `ranks_here` ranks do not fit into `available`.
 MemoryPlan plan_memory(const TaskGraph& graph, int ranks_here, Bytes cache, Bytes available);
 HostMemory allocate(const MemoryPlan& plan, int rank);

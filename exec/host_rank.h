@@ -14,7 +14,8 @@ namespace stepcast {
 class HostRank {
 public:
     void prepare(const MemoryPlan& plan, std::size_t tasks);
-    // allocates and fills the buffers in the calling thread, so that they are near its core
+    // Allocates and fills the buffers in the calling thread, so that they are near its core; keeps
+    // those of the graph before where they are large enough.
     void attach(int rank);
     void begin_step();
     void end_step();
@@ -25,6 +26,7 @@ public:
     }
     [[nodiscard]] double cpu_share() const { return cpu_share_; }
     [[nodiscard]] HostMemory& memory() { return memory_; }
+    [[nodiscard]] Bytes kept() const { return memory_.size(); }
 
     // Runs Gemm, GroupedGemm, Attention, MemoryPass and HostWork; does nothing for ops that involve
     // other ranks.

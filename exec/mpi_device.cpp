@@ -76,7 +76,8 @@ public:
                    graph.rank_count(), rank_count());
         world_.patience = {timeout, cores_ == local_size_};
         graph_ = &graph;
-        rank_.prepare(plan_memory(graph, local_size_, last_level_cache(), available_memory()),
+        rank_.prepare(plan_memory(graph, local_size_, last_level_cache(),
+                                  available_memory() + local_size_ * rank_.kept()),
                       graph.size());
         // names a rank that stays away; making communicators would wait for it forever
         meet(world_);

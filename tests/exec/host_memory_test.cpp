@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "exec/host_memory.h"
+#include "exec/host_rank.h"
 #include "model/base/errors.h"
 
 using namespace stepcast;
@@ -60,6 +61,23 @@ TEST_CASE("each rank's memory begins with numbers of its own and with zeros") {
     CHECK(std::ranges::equal(first.input.all(), again.input.all()));
     CHECK_FALSE(std::ranges::equal(first.input.all(), second.input.all()));
     CHECK(std::ranges::all_of(first.output.all(), [](float value) { return value == 0; }));
+}
+
+// A line of memory more than is there is another allocation; the same or less is not.
+TEST_CASE("a rank keeps its memory for graphs that need no more") {
+    HostRank rank;
+    const auto memory_of = [&](const MemoryPlan& plan) {
+        rank.prepare(plan, 1);
+        rank.attach(0);
+        return rank.memory().input.take(16).data();
+    };
+    const float* first = memory_of({112, 48});
+    CHECK(rank.kept() == Bytes(4 * (112 + 48)));
+    CHECK(memory_of({112, 48}) == first);  // from the start again
+    CHECK(memory_of({16, 16}) == first);
+    CHECK(rank.kept() == Bytes(4 * (112 + 48)));
+    memory_of({112, 64});
+    CHECK(rank.kept() == Bytes(4 * (112 + 64)));
 }
 
 TEST_CASE("a graph that does not fit is refused with the largest task, also for absurd sizes") {

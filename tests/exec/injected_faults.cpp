@@ -84,14 +84,14 @@ void spin(Seconds time) {
 // The host with a fault. Everything else is the device's own.
 class FaultyDevice : public Device {
 public:
-    FaultyDevice(std::unique_ptr<Device> device, const FaultKind& fault, double severity,
-                 Seconds step, Costs forecast)
-        : device_(std::move(device)),
+    FaultyDevice(Device& device, const FaultKind& fault, double severity, Seconds step,
+                 Costs forecast)
+        : device_(&device),
           kind_(fault.kind),
           severity_(severity),
           step_(step),
           forecast_(std::move(forecast)),
-          steps_(static_cast<std::size_t>(device_->rank_count())) {}
+          steps_(static_cast<std::size_t>(device.rank_count())) {}
 
     void attach(int rank) override {
         device_->attach(rank);
@@ -143,13 +143,15 @@ public:
     void abort(int failed) noexcept override { device_->abort(failed); }
 
 private:
-    std::unique_ptr<Device> device_;
+    Device* device_;
     Kind kind_;
     double severity_;
     Seconds step_;
     Costs forecast_;
     std::vector<int> steps_;  // begun by each rank
 };
+
+constexpr int rank_count = 2;  // of each experiment below
 
 struct Subject {
     std::string name;
@@ -159,17 +161,16 @@ struct Subject {
 
 // The host as stepcast calibrate --device host measures it; at most three tries, until no sweep was
 // disturbed.
-void calibrate_into(const std::string& file) {
-    constexpr int ranks = 2, tries = 3;
+void calibrate_into(const std::string& file, Device& device) {
+    constexpr int tries = 3;
     for (int i = 0; i < tries; ++i) {
-        const auto device = open_host_device(ranks);
         std::vector<SweepResult> results;
-        for (TaskGraph& graph : host_sweeps(ranks)) {
-            Measurement measured = execute(graph, *device, sweep_options(0));
+        for (TaskGraph& graph : host_sweeps(rank_count)) {
+            Measurement measured = execute(graph, device, sweep_options(0));
             results.push_back({std::move(graph), std::move(measured)});
         }
-        write_whole({{file, write_cluster(
-                                fit_host(results, processor_name(), available_memory() / ranks))}});
+        write_whole({{file, write_cluster(fit_host(results, processor_name(),
+                                                   available_memory() / rank_count))}});
         if (busy_warning(results).empty()) return;
     }
 }
@@ -263,12 +264,13 @@ ExecuteOptions options_of(int steps) {
 }
 
 // What nccl-tests does on GPUs: an all-reduce of 16 MiB, over its forecast.
-MeasuredLink link_of(const Cluster& cluster, const FaultKind& fault, double severity) {
-    TaskGraph graph(2, true);
+MeasuredLink link_of(const Cluster& cluster, Device& host, const FaultKind& fault,
+                     double severity) {
+    TaskGraph graph(rank_count, true);
     const auto both = {Place(0, Lane::collective), Place(1, Lane::collective)};
     graph.add("all_reduce", Phase::gradient_sync, AllReduce{Bytes(1 << 24)}, both, {});
     const Costs costs = price(graph, cluster);
-    FaultyDevice device(open_host_device(2), fault, severity, Seconds(0), costs);
+    FaultyDevice device(host, fault, severity, Seconds(0), costs);
     const Measurement run = execute(graph, device, options_of(9));
     return {.between_nodes = false, .slower = median_times(run).step / costs.duration[0]};
 }
@@ -278,13 +280,12 @@ struct Judged {
     Diagnosis diagnosis;
 };
 
-Judged run_with(const Subject& subject, const FaultKind& fault, double severity) {
+Judged run_with(const Subject& subject, Device& host, const FaultKind& fault, double severity) {
     const Experiment e = with_fault(subject.experiment, fault, severity);
     const TaskGraph graph = build_step(e, routing_of(e), Folding::never);
-    FaultyDevice device(open_host_device(graph.rank_count()), fault, severity,
-                        subject.tried.forecast.p50, price(graph, e.cluster));
+    FaultyDevice device(host, fault, severity, subject.tried.forecast.p50, price(graph, e.cluster));
     Observed seen = observed_of(graph, execute(graph, device, options_of(18)));
-    seen.links = {link_of(e.cluster, fault, severity)};
+    seen.links = {link_of(e.cluster, host, fault, severity)};
     return {seen, diagnose(subject.tried, seen)};
 }
 
@@ -355,16 +356,24 @@ double others_share(Run run) {
 // What others may have of it: a tick of a core in a run of a second is half a percent.
 constexpr double most_of_others = 0.02;
 
-// Whether the machine does now without a fault what it did when it was calibrated.
-bool is_quiet(const Subject& subject) {
+// The step that the machine does now without a fault, over its forecast.
+double sound_step(const Subject& subject, Device& host) {
     const TaskGraph graph =
         build_step(subject.experiment, routing_of(subject.experiment), Folding::never);
-    FaultyDevice device(open_host_device(graph.rank_count()), kinds[0], 1,
-                        subject.tried.forecast.p50, price(graph, subject.experiment.cluster));
-    const Measurement run = execute(graph, device, options_of(6));
-    const double off = median_times(run).step / subject.tried.forecast.p50;
-    return off < least_cost && off > 1 / least_cost;
+    FaultyDevice device(host, kinds[0], 1, subject.tried.forecast.p50,
+                        price(graph, subject.experiment.cluster));
+    return median_times(execute(graph, device, options_of(6))).step / subject.tried.forecast.p50;
 }
+
+// What the machine did round a run, and what of it is of the machine and not of the run.
+struct Surroundings {
+    double before, others, after;
+
+    [[nodiscard]] bool are_quiet() const {
+        const auto sound = [](double step) { return step < least_cost && step > 1 / least_cost; };
+        return sound(before) && sound(after) && others < most_of_others;
+    }
+};
 
 int run_all(const std::string& cluster, int runs, unsigned seed, std::string_view only) {
     if (!only.empty() && std::ranges::find(kinds, only, &FaultKind::name) == std::end(kinds))
@@ -373,7 +382,8 @@ int run_all(const std::string& cluster, int runs, unsigned seed, std::string_vie
                         "first column, as \"{}\"",
                         only, kinds[1].name));
     Random random(seed);
-    calibrate_into(cluster);
+    const auto host = open_host_device(rank_count);  // keeps its memory
+    calibrate_into(cluster, *host);
     std::vector<Subject> subjects = subjects_of(cluster);
     std::map<std::string, Tally> tallies;
     int disturbed = 0, in_a_row = 0, calibrations = 1;
@@ -386,11 +396,17 @@ int run_all(const std::string& cluster, int runs, unsigned seed, std::string_vie
             --i;
             continue;
         }
-        const bool quiet = is_quiet(subject);
         Judged judged;
-        const double others = others_share([&] { judged = run_with(subject, fault, severity); });
+        Surroundings round;
+        round.before = sound_step(subject, *host);
+        round.others = others_share([&] { judged = run_with(subject, *host, fault, severity); });
+        round.after = sound_step(subject, *host);
         const auto& [seen, d] = judged;
-        if (!quiet || others > most_of_others || !is_quiet(subject)) {
+        if (!round.are_quiet()) {
+            std::cerr << fmt::format(
+                "disturbed: {}: {:.2f} of the forecast before, {:.2f} after, "
+                "others {:.3f}\n",
+                subject.name, round.before, round.after, round.others);
             if (++disturbed > 3 * runs)
                 throw ConfigError(
                     fmt::format("injected_faults: {} of {} runs were disturbed; "
@@ -400,7 +416,7 @@ int run_all(const std::string& cluster, int runs, unsigned seed, std::string_vie
             if (++in_a_row < 3) continue;
             in_a_row = 0;
             ++calibrations;
-            calibrate_into(cluster);
+            calibrate_into(cluster, *host);
             subjects = subjects_of(cluster);
             continue;
         }
@@ -414,7 +430,8 @@ int run_all(const std::string& cluster, int runs, unsigned seed, std::string_vie
                                  d.probability_of_no_pattern)
                   << fmt::format(",link {:.2f} share {:.2f} idle {:.2f} kernels {:.2f}\n",
                                  seen.links.front().slower, *seen.device_share, *seen.idle,
-                                 kernels_of(subject, seen));
+                                 kernels_of(subject, seen))
+                  << std::flush;
     }
     std::cout << fmt::format("\n{} more runs were disturbed, {} calibrations\n", disturbed,
                              calibrations);
