@@ -219,6 +219,19 @@ GpuPoints collect_gpu_points(std::span<const SweepResult> results) {
     return points;
 }
 
+// A row of what the batched table holds; empty where the op is none of it.
+static std::string batched_row(const KernelRow& point) {
+    const double time = 1e6 * point.time.si();
+    if (const auto* gemm = std::get_if<Gemm>(&point.op); gemm && gemm->batch > 1)
+        return fmt::format("{},{},{},{},{},{:.3f}\n", gemm->batch, gemm->m, gemm->n, gemm->k,
+                           to_string(gemm->dtype), time);
+    if (const auto* a = std::get_if<Attention>(&point.op); a && a->flash && a->window == 0)
+        return fmt::format("{},{},{},{},{}-flash{}{},{:.3f}\n", a->batch * a->heads, a->seq_q,
+                           a->seq_k, a->head_dim, to_string(a->dtype), a->causal ? "-causal" : "",
+                           a->backward ? "-backward" : "", time);
+    return {};
+}
+
 std::vector<PlannedFile> gpu_tables(const GpuPoints& points, const std::string& gpu,
                                     const std::string& stem) {
     std::string gemms = "gpu,m,n,k,groups,dtype,timer,time_us\n",
@@ -237,14 +250,8 @@ std::vector<PlannedFile> gpu_tables(const GpuPoints& points, const std::string& 
         if (const auto* pass = std::get_if<MemoryPass>(&point.op))
             passes += fmt::format("{},{},{:.0f},{:.0f},{:.3f}\n", gpu, point.kind, pass->read.si(),
                                   pass->written.si(), 1e6 * point.time.si());
-        else if (const auto* gemm = std::get_if<Gemm>(&point.op); gemm && gemm->batch > 1)
-            batched += fmt::format("{},{},{},{},{},{:.3f}\n", gemm->batch, gemm->m, gemm->n,
-                                   gemm->k, to_string(gemm->dtype), 1e6 * point.time.si());
-        else if (const auto* a = std::get_if<Attention>(&point.op); a && a->flash && a->window == 0)
-            batched +=
-                fmt::format("{},{},{},{},{}-flash{}{},{:.3f}\n", a->batch * a->heads, a->seq_q,
-                            a->seq_k, a->head_dim, to_string(a->dtype), a->causal ? "-causal" : "",
-                            a->backward ? "-backward" : "", 1e6 * point.time.si());
+        else
+            batched += batched_row(point);
     std::vector<PlannedFile> files{{stem + "-gemm.csv", gemms}, {stem + "-memory.csv", passes}};
     if (batched.find('\n') + 1 < batched.size()) files.push_back({stem + "-batched.csv", batched});
     if (!points.blocks.collectives.empty())

@@ -188,35 +188,36 @@ const NamedValue* fp8_switch(MegatronSource& s) {
                : nullptr;
 }
 
+const char* dtype_of_mixed(const NamedValue& mixed) {
+    if (has(mixed.value, "nvfp4")) return "fp4";
+    if (has(mixed.value, "fp8")) return "fp8";
+    return has(mixed.value, "fp16") ? "fp16" : "bf16";
+}
+
+const char* dtype_of_precision(const NamedValue& precision) {
+    if (has(precision.value, "bf16")) return "bf16";
+    return has(precision.value, "16") ? "fp16" : "fp32";
+}
+
 }  // namespace
 
 void take_precision(MegatronSource& s) {
     const auto* fp8 = fp8_switch(s);
     const auto *fp4 = s.d.find_any({"fp4_format", "fp4"}), *brain = s.d.find("bf16");
     const auto* mixed = s.d.find_any({"mixed_precision", "mixed_precision.name"});
-    const auto says = [](const NamedValue* v, const char* word) { return has(v->value, word); };
     if (fp4)
         s.t.set("workload.dtype", "fp4", fp4->at);
     else if (fp8)
         s.t.set("workload.dtype", "fp8", fp8->at);
     else if (mixed)
-        s.t.set("workload.dtype",
-                says(mixed, "nvfp4")  ? "fp4"
-                : says(mixed, "fp8")  ? "fp8"
-                : says(mixed, "fp16") ? "fp16"
-                                      : "bf16",
-                mixed->at);
+        s.t.set("workload.dtype", dtype_of_mixed(*mixed), mixed->at);
     else if (brain && flag_in(*brain))
         s.t.set("workload.dtype", "bf16", brain->at);
     else if (const auto* half = s.d.on("fp16"))
         s.t.set("workload.dtype", "fp16", half->at);
     else
-        s.take(
-            "workload.dtype", s.d.find_any({"precision", "trainer.precision"}),
-            [&](const NamedValue& v) {
-                return says(&v, "bf16") ? "bf16" : says(&v, "16") ? "fp16" : "fp32";
-            },
-            s.lm() ? "fp32" : "bf16");
+        s.take("workload.dtype", s.d.find_any({"precision", "trainer.precision"}),
+               dtype_of_precision, s.lm() ? "fp32" : "bf16");
     if (const auto* kept = s.d.on("fp8_param_gather"); kept && fp8)
         s.t.set("runtime.narrow_weights", "true", kept->at);
     s.t.take("run.cuda_graph",
@@ -279,20 +280,8 @@ void name_layers_together(MegatronSource& s, const NamedValue* layers, long each
                         each, each - 1));
 }
 
-}  // namespace
-
-void take_recompute(MegatronSource& s) {
+void take_recomputed_layers(MegatronSource& s, const NamedValue* layers) {
     const auto* method = s.d.find_any({"recompute_method", "activations_checkpoint_method"});
-    const auto* layers = s.d.find_any(
-        {"recompute_num_layers", "activations_checkpoint_num_layers", "checkpoint_num_layers"});
-    if (const auto& [by, what] = recomputed(s, layers); by)
-        s.t.set("parallelism.recompute", what, by->at);
-    else
-        s.t.take_default("parallelism.recompute", "none");
-    take_recomputed_modules(s);
-    if (const auto* moe = s.d.on("moe_layer_recompute");
-        moe && s.t.find("parallelism.recompute")->value == "full")
-        s.t.problem(*moe, "Megatron-Core raises with it under full recompute; it is not counted");
     const bool by_block = method && method->value == "block";
     if ((!layers && !(by_block && s.lm())) || s.t.find("parallelism.recompute")->value != "full")
         return;
@@ -307,6 +296,22 @@ void take_recompute(MegatronSource& s) {
             std::min(all, std::min(all, layers ? count_in(*layers) : each) *
                               s.t.count("parallelism.vp", 1)),
             (layers ? layers : method)->at);
+}
+
+}  // namespace
+
+void take_recompute(MegatronSource& s) {
+    const auto* layers = s.d.find_any(
+        {"recompute_num_layers", "activations_checkpoint_num_layers", "checkpoint_num_layers"});
+    if (const auto& [by, what] = recomputed(s, layers); by)
+        s.t.set("parallelism.recompute", what, by->at);
+    else
+        s.t.take_default("parallelism.recompute", "none");
+    take_recomputed_modules(s);
+    if (const auto* moe = s.d.on("moe_layer_recompute");
+        moe && s.t.find("parallelism.recompute")->value == "full")
+        s.t.problem(*moe, "Megatron-Core raises with it under full recompute; it is not counted");
+    take_recomputed_layers(s, layers);
 }
 
 }  // namespace stepcast

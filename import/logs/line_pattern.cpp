@@ -190,6 +190,19 @@ static std::optional<double> clock_in(LineCursor& cursor) {
     return std::nullopt;
 }
 
+// `cut`: what to say where the number is cut off by what follows it; empty: it may be.
+bool LinePattern::read_value(const Token& token, LineCursor& cursor, double& value,
+                             std::string& cut) const {
+    const bool clock = token.unit->name == "clock";
+    const auto number = clock ? clock_in(cursor) : cursor.grouped_number();
+    if (!number) return false;
+    const double scaled =
+        *number * suffix_scale(token, cursor) * token.unit->scale / token.unit->divisor;
+    value = token.unit->inverse ? 1 / scaled : scaled;
+    cut = clock ? "" : cut_text(token, *number, cursor.rest());
+    return true;
+}
+
 bool LinePattern::match(std::string_view line, std::vector<double>& values) const {
     LineCursor cursor(line);
     values.resize(fields_.size());
@@ -205,14 +218,8 @@ bool LinePattern::match(std::string_view line, std::vector<double>& values) cons
                 pending.clear();
             else if (!gap || !cursor.find(token.literal))
                 return false;
-        } else {
-            const bool clock = token.unit->name == "clock";
-            const auto value = clock ? clock_in(cursor) : cursor.grouped_number();
-            if (!value) return false;
-            const double scaled =
-                *value * suffix_scale(token, cursor) * token.unit->scale / token.unit->divisor;
-            values[as_index(token.field)] = token.unit->inverse ? 1 / scaled : scaled;
-            pending = clock ? "" : cut_text(token, *value, cursor.rest());
+        } else if (!read_value(token, cursor, values[as_index(token.field)], pending)) {
+            return false;
         }
         gap = false;
         if (&token + 1 == tokens_.data() + tokens_.size() || (&token)[1].gap) {

@@ -51,6 +51,7 @@ private:
     };
     static double suffix_scale(const Token& field, LineCursor& cursor);
     std::string cut_text(const Token& field, double value, std::string_view rest) const;
+    bool read_value(const Token& field, LineCursor& cursor, double& value, std::string& cut) const;
     void add_field(const std::string& text);
 
     std::vector<Token> tokens_;

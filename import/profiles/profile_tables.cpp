@@ -113,10 +113,38 @@ int nodes_of(const Profile& p, const CollectiveCall& call, int said) {
     return per_node > 0 && ranks == world && world % per_node == 0 ? world / per_node : 0;
 }
 
+// Calls of collectives that are no row of the table.
+struct LeftOut {
+    long unsized = 0, placeless = 0;
+};
+
+void note_collectives(const std::vector<Profile>& ranks, const LeftOut& left, int rows,
+                      std::vector<std::string>& notes) {
+    if (left.unsized > 0)
+        add_line(notes,
+                 "{} calls of collectives without operation, group or size: not in the table",
+                 left.unsized);
+    if (left.placeless > 0)
+        add_line(notes,
+                 "{} calls of collectives of groups whose nodes are not stated: not in the "
+                 "table (use --nodes N)",
+                 left.placeless);
+    if (const long untold = meetings_of(ranks).untold; untold > 0)
+        add_line(
+            notes,
+            "{} kernels of collectives cannot be matched as one call on several ranks (groups not "
+            "named, or other numbers of calls): their durations hold waiting for peers",
+            untold);
+    if (ranks.size() == 1 && rows > 0)
+        notes.push_back(
+            "one rank only: durations of collectives hold waiting for peers, their least is an "
+            "upper bound of the transfer");
+}
+
 void add_collectives(const std::vector<Profile>& ranks, int nodes_said, ProfileTable& table,
                      std::vector<std::string>& notes) {
     const Profile& first = ranks.front();
-    long unsized = 0, placeless = 0;
+    LeftOut left;
     for (const CollectiveTimes& t : collective_times(ranks)) {
         const std::string kind = collective_kind(t.call);
         // An operator names no group: take the group of all ranks.
@@ -124,12 +152,12 @@ void add_collectives(const std::vector<Profile>& ranks, int nodes_said, ProfileT
         if (call.ranks == 0 && !call.from_kernel) call.ranks = first.ranks;
         const Bytes bytes = collective_bytes(call);
         if (kind.empty() || call.ranks < 2 || !(bytes > Bytes(0))) {
-            unsized += t.calls;
+            left.unsized += t.calls;
             continue;
         }
         const int nodes = nodes_of(first, call, nodes_said), joined = taking_part(call);
         if (nodes == 0 || joined % nodes != 0) {
-            placeless += t.calls;
+            left.placeless += t.calls;
             continue;
         }
         table.add(fmt::format("{},{},{},{:.0f},{:.6g},{},{},{},{:.6g},{},{}", kind, joined, nodes,
@@ -138,25 +166,7 @@ void add_collectives(const std::vector<Profile>& ranks, int nodes_said, ProfileT
                               t.ranks_seen < joined ? "upper" : "measured",
                               csv_field(t.call.group)));
     }
-    if (unsized > 0)
-        add_line(notes,
-                 "{} calls of collectives without operation, group or size: not in the table",
-                 unsized);
-    if (placeless > 0)
-        add_line(notes,
-                 "{} calls of collectives of groups whose nodes are not stated: not in the "
-                 "table (use --nodes N)",
-                 placeless);
-    if (const long untold = meetings_of(ranks).untold; untold > 0)
-        add_line(
-            notes,
-            "{} kernels of collectives cannot be matched as one call on several ranks (groups not "
-            "named, or other numbers of calls): their durations hold waiting for peers",
-            untold);
-    if (ranks.size() == 1 && table.rows > 0)
-        notes.push_back(
-            "one rank only: durations of collectives hold waiting for peers, their least is an "
-            "upper bound of the transfer");
+    note_collectives(ranks, left, table.rows, notes);
 }
 
 // Counts passes of compiled graphs, which are Triton's kernels, and passes that run operator by

@@ -142,23 +142,27 @@ Dtype dtype_of(const CaseRow& row, Assumptions& assumptions) {
     return usual;
 }
 
+int top_k_of(const CaseRow& row, int experts, const Moe& preset, const Moe& of_name,
+             Assumptions& assumptions) {
+    if (const auto stated = count_in(row, "topk")) return *stated;
+    if (preset.experts == 0 && of_name.experts == 0)
+        throw ConfigError(fmt::format("topk: missing, but there are {} experts", experts));
+    const int top_k = preset.experts > 0 ? preset.top_k : of_name.top_k;
+    assumptions.push_back(fmt::format("topk not stated: {} of the model's name", top_k));
+    return top_k;
+}
+
 void set_experts(const CaseRow& row, int ffn, const Moe& preset, Workload& w,
                  Assumptions& assumptions) {
     const auto experts = count_in(row, "experts");
     const auto known = preset.experts > 0 && !experts ? std::optional(preset.experts) : experts;
-    auto top_k = count_in(row, "topk");
-    if (!top_k && known && (preset.experts > 0 || w.moe.experts > 0)) {
-        top_k = preset.experts > 0 ? preset.top_k : w.moe.top_k;
-        assumptions.push_back(fmt::format("topk not stated: {} of the model's name", *top_k));
-    }
     if (!known) {
         if (w.ffn > 0) throw ConfigError("experts: missing; the model has expert layers");
         w.ffn = ffn;
         return;
     }
-    if (!top_k) throw ConfigError(fmt::format("topk: missing, but there are {} experts", *known));
+    w.moe.top_k = top_k_of(row, *known, preset, w.moe, assumptions);
     w.moe.experts = *known;
-    w.moe.top_k = *top_k;
     if (w.ffn == 0)
         w.ffn = ffn;
     else if (w.moe.ffn == 0)  // otherwise the family states both widths

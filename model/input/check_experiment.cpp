@@ -122,19 +122,9 @@ void check_offload(const Experiment& e) {
             to_string(e.run.offload_activations));
 }
 
-void check_optimizer(const Experiment& e) {
+void check_updates_elsewhere(const Experiment& e) {
     const Optimizer optimizer = e.workload.optimizer;
     const bool transformer = e.workload.kind == Workload::Kind::transformer;
-    if (!transformer && (optimizer == Optimizer::adam8bit || optimizer == Optimizer::adafactor ||
-                         optimizer == Optimizer::muon))
-        refuse("workload.optimizer: {} is of transformers; expected none, sgd, adam or lamb",
-               to_string(optimizer));
-    if (optimizer == Optimizer::muon &&
-        (e.workload.adapter_rank > 0 || e.parallelism.cut == StageCut::modules))
-        refuse(
-            "workload.optimizer: muon updates whole matrices; expected workload.adapter_rank = 0 "
-            "and parallelism.cut = layers, or another optimizer");
-    check_offload(e);
     if (e.run.paged_optimizer &&
         (!transformer || runs_script(e) || e.run.offload_optimizer ||
          (optimizer != Optimizer::adam && optimizer != Optimizer::adam8bit)))
@@ -149,6 +139,22 @@ void check_optimizer(const Experiment& e) {
             "run.offload_optimizer: workload.optimizer is {}, but what updates on the host is "
             "Adam (DeepSpeedCPUAdam, Megatron-Core's HybridDeviceOptimizer); expected adam",
             to_string(optimizer));
+}
+
+void check_optimizer(const Experiment& e) {
+    const Optimizer optimizer = e.workload.optimizer;
+    const bool transformer = e.workload.kind == Workload::Kind::transformer;
+    if (!transformer && (optimizer == Optimizer::adam8bit || optimizer == Optimizer::adafactor ||
+                         optimizer == Optimizer::muon))
+        refuse("workload.optimizer: {} is of transformers; expected none, sgd, adam or lamb",
+               to_string(optimizer));
+    if (optimizer == Optimizer::muon &&
+        (e.workload.adapter_rank > 0 || e.parallelism.cut == StageCut::modules))
+        refuse(
+            "workload.optimizer: muon updates whole matrices; expected workload.adapter_rank = 0 "
+            "and parallelism.cut = layers, or another optimizer");
+    check_offload(e);
+    check_updates_elsewhere(e);
 }
 
 void check_moe_system(const Experiment& e) {
