@@ -43,12 +43,14 @@ std::map<std::pair<std::string, std::string>, ScatterRows> groups_of(
     return groups;
 }
 
-// The logarithm of an end of the interval around a step of 1 s, with this width.
+// How far an end of the row's interval lies from its median with this width.
 double end_of(const ScatterRow& row, double width, bool slower) {
+    if (row.known.doubts != row.forecast.doubts) row.known = {row.forecast.doubts, {}};
+    const auto [end, fresh] = row.known.ends.try_emplace({width, slower});
+    if (!fresh) return end->second;
     Doubts doubts = row.forecast.doubts;
-    doubts.faster = doubts.slower = width;
-    const Interval i = predictive_interval(Seconds(1), Seconds(1), doubts);
-    return std::log(slower ? i.p90.si() : i.p10.si());
+    (slower ? doubts.slower : doubts.faster) = width;
+    return end->second = reach_of_interval(doubts, slower);
 }
 
 // The smallest width that leaves at most `share` of the rows beyond it.
@@ -146,16 +148,15 @@ void fit_traits(const std::map<std::string, ScatterRows>& by_trait, ScatterTable
         for (ClassScatter& trait : table.traits) {
             const ScatterRows& of = by_trait.at(trait.name);
             trait.scatter = {};
+            std::map<const ScatterRow*, Scatter> others;
+            for (const ScatterRow* row : of)
+                others[row] =
+                    class_of(table, row->what.experiment, row->what.circumstances)->scatter;
             Scatter width;
             for (const bool slower : {false, true}) {
-                std::map<const ScatterRow*, double> others;
-                for (const ScatterRow* row : of) {
-                    Scatter by =
-                        class_of(table, row->what.experiment, row->what.circumstances)->scatter;
-                    others[row] = end_in(by, slower);
-                }
-                const double found = width_of(weighted(of, source_of), slower,
-                                              [&](const ScatterRow& r) { return others.at(&r); });
+                const double found =
+                    width_of(weighted(of, source_of), slower,
+                             [&](const ScatterRow& r) { return end_in(others.at(&r), slower); });
                 end_in(width, slower) = for_next_source(found, sources_of(of));
             }
             trait.scatter = width;

@@ -2,7 +2,9 @@
 // device; tested with blocks left out.
 #pragma once
 
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "calibrate/left_out.h"
@@ -16,6 +18,13 @@ struct ScatterRow {
     Case what;
     Forecast forecast;
     double off = 0;  // log(measured / forecast)
+    // ends of its interval by width and side, of these doubts: each source that is left out asks
+    // for the same ones again
+    struct KnownEnds {
+        Doubts doubts;
+        std::map<std::pair<double, bool>, double> ends;
+    };
+    mutable KnownEnds known = {};
 };
 
 // All rows of the tables that state a step and can be predicted, each on the device and in the

@@ -3,6 +3,8 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <map>
+#include <mutex>
 #include <ranges>
 #include <set>
 
@@ -30,11 +32,6 @@ int likeness(const Cluster& a, const Cluster& b) {
            std::abs(as_int(generation(a.gpu)) - as_int(generation(b.gpu)));
 }
 constexpr int same_generation = 4, one_generation_away = 3;  // likeness with equal fabric
-
-bool is_fitted(const TomlFile& file) {
-    return std::ranges::any_of(file.entries,
-                               [](const TomlEntry& e) { return e.path.starts_with("fitted."); });
-}
 
 struct PriorLists {
     KEY(std::vector<std::string>, machines, {}, "whose constants others are taken from");
@@ -138,14 +135,20 @@ std::vector<std::string> sisters_of(const std::string& machine) {
 }
 
 Machines fitted_machines(const std::string& left_out) {
+    static std::mutex reading;
+    static std::map<std::string, Cluster> read;  // by path
+    const std::lock_guard lock(reading);
     Machines found;
     for (const std::string& name : measured_machines()) {
         if (name == left_out || !has_preset(PresetKind::cluster, name)) continue;
         const auto path = preset_path(PresetKind::cluster, name);
-        if (!is_fitted(read_toml(path))) continue;
-        Layers layers;
-        lay_cluster(layers, path);
-        found.push_back(std::move(layers.experiment.cluster));
+        auto known = read.find(path);
+        if (known == read.end()) {
+            Layers layers;
+            lay_cluster(layers, path);
+            known = read.emplace(path, std::move(layers.experiment.cluster)).first;
+        }
+        if (known->second.fitted) found.push_back(known->second);
     }
     return found;
 }

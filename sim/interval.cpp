@@ -84,14 +84,14 @@ double chance(double x, double reach) {
 // Of the readings in equal shares, each with the width of the end that is asked for: a slow tail
 // of a fast reading says nothing about p10, and would move it above that reading's median.
 double mixture_quantile(const Doubts& d, double reach, double share) {
+    std::vector<double> middles{0};
+    for (const OtherReading& r : d.readings) middles.push_back(std::log(r.step));
     const auto below = [&](double x) {
-        double sum = chance(x, reach);
-        for (const OtherReading& r : d.readings) sum += chance(x - std::log(r.step), reach);
-        return sum / (1.0 + real(d.readings.size()));
+        double sum = 0;
+        for (const double middle : middles) sum += chance(x - middle, reach);
+        return sum / real(middles.size());
     };
-    double low = 0, high = 0;
-    for (const OtherReading& r : d.readings)
-        low = std::min(low, std::log(r.step)), high = std::max(high, std::log(r.step));
+    auto [low, high] = std::ranges::minmax(middles);
     low -= 4 * reach + 1e-6, high += 4 * reach + 1e-6;
     for (int i = 0; i < 60; ++i) {
         const double middle = (low + high) / 2;
@@ -153,16 +153,18 @@ std::pair<double, double> reach_of_constants(const Doubts& d) {
     return {p90_of_normal * std::sqrt(shown), p90_of_normal * d.constants};
 }
 
-Interval predictive_interval(Seconds median, Seconds mean, const Doubts& d) {
+double reach_of_interval(const Doubts& d, bool slower) {
     const auto [less, more] = reach_of_constants(d);
-    const double faster = std::hypot(less, d.faster, d.draws_faster),
-                 slower = std::hypot(more, d.slower, d.draws_slower);
-    if (d.readings.empty())
-        return {mean, std::exp(-faster) * median, median,
-                std::exp(std::max(slower, d.experts)) * median};
-    const double low = mixture_quantile(d, faster, 0.1), high = mixture_quantile(d, slower, 0.9);
-    return {mean, std::exp(std::min(low, 0.0)) * median, median,
-            std::exp(std::max(high, d.experts)) * median};
+    const double reach = slower ? std::hypot(more, d.slower, d.draws_slower)
+                                : std::hypot(less, d.faster, d.draws_faster);
+    const auto end = [&](double share) { return mixture_quantile(d, reach, share); };
+    if (slower) return std::max(d.readings.empty() ? reach : end(0.9), d.experts);
+    return d.readings.empty() ? -reach : std::min(end(0.1), 0.0);
+}
+
+Interval predictive_interval(Seconds median, Seconds mean, const Doubts& d) {
+    return {mean, std::exp(reach_of_interval(d, false)) * median, median,
+            std::exp(reach_of_interval(d, true)) * median};
 }
 
 double distance(const std::vector<CostBasis>& a, const std::vector<CostBasis>& b) {

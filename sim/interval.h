@@ -36,8 +36,9 @@ void reach_of_draws(const std::vector<double>& values, double median, Doubts& do
 // own may be (framework.may_be).
 std::vector<Reading> readings_of(const Experiment& experiment);
 
-// Doubts add up as squares, separately below and above the median. With several readings: quantiles
-// of their equal mixture.
+// From the median to p90, or to p10, as a logarithm. Doubts add up as squares, separately below and
+// above the median. With several readings: quantiles of their equal mixture.
+double reach_of_interval(const Doubts& doubts, bool slower);
 Interval predictive_interval(Seconds median, Seconds mean, const Doubts& doubts);
 
 // How differently two steps spend their time: the Euclidean distance of their shares by kind of

@@ -1,7 +1,4 @@
-// The one translation unit that owns Catch2's main.
-#define CATCH_CONFIG_MAIN
-#include <catch2/catch.hpp>
-
+// Where the tests' files lie; Catch2's library has their main.
 #include "tests/model/files.h"
 
 // Not __FILE__, which compiler caches make relative to the build folder.

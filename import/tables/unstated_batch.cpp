@@ -72,14 +72,15 @@ void complete_batch(CaseRow& row, Assumptions& assumptions) {
         }
         return;
     }
-    const auto each = states(row, "seq") ? seconds_of_sequence(row) : std::nullopt;
-    if (step && each) {
+    // 0: unknown
+    const double each = states(row, "seq") ? seconds_of_sequence(row).value_or(0) : 0;
+    if (step && each > 0) {
         const double seconds = at_place("step_s", [&] { return csv_number(row.cell("step_s")); });
-        take_batch_of_rate(row, seconds / *each, assumptions);
-    } else if (each) {
+        take_batch_of_rate(row, seconds / each, assumptions);
+    } else if (each > 0) {
         take_batch(row, usual_batch(row), "and the step that the stated rate makes of them",
                    assumptions);
-        take_step(row, *each * *count_in(row, "gbs"));
+        take_step(row, each * *count_in(row, "gbs"));
     } else if (step && states(row, "mbs") && count_in(row, "pp", 1) == 1) {
         take_batch(row, replicas(row) * long{*count_in(row, "mbs")},
                    "one micro-batch of each replica", assumptions);

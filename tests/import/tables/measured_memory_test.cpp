@@ -10,6 +10,7 @@
 #include "import/tables/case_files.h"
 #include "import/tables/case_of.h"
 #include "import/tables/cases.h"
+#include "import/tables/shelf.h"
 #include "measured/read.h"
 #include "model/base/csv.h"
 #include "model/input/presets.h"
@@ -24,6 +25,21 @@
 #include "tests/truth.h"
 
 using namespace stepcast;
+
+namespace {
+
+// The rows that state a peak; what they name is read once for all.
+std::vector<Case> with_peaks(const std::string& table, const std::string& cluster) {
+    std::vector<Case> found;
+    Shelf shelf;
+    for (const CaseRow& row : read_cases(table)) {
+        Case one = case_of(row, cluster, shelf);
+        if (one.measured_peak) found.push_back(std::move(one));
+    }
+    return found;
+}
+
+}  // namespace
 
 TEST_CASE("measured peaks of simumax_b200.csv are met within 5 % (where shared/truth is there)") {
     const std::string file = truth_file("simumax_b200.csv");
@@ -43,9 +59,7 @@ bf16 = "2250 TFLOP/s"
 bandwidth = "900 GB/s"
 )");
     int compared = 0;
-    for (const CaseRow& row : read_cases(file)) {
-        const Case found = case_of(row, cluster);
-        if (!found.measured_peak) continue;
+    for (const Case& found : with_peaks(file, cluster)) {
         CAPTURE(found.case_id);
         CHECK(transformer_memory(found.experiment).peak / *found.measured_peak ==
               Approx(1).margin(0.05));
@@ -61,9 +75,7 @@ TEST_CASE(
     const std::string file = truth_file("nanotron.csv");
     if (is_absent(file, "nanotron.csv")) return;
     double sum = 0, compared = 0;
-    for (const CaseRow& row : read_cases(file)) {
-        const Case found = case_of(row, "dgx-h100");
-        if (!found.measured_peak) continue;
+    for (const Case& found : with_peaks(file, "dgx-h100")) {
         sum += std::abs(transformer_memory(found.experiment).peak / *found.measured_peak - 1);
         ++compared;
     }
@@ -88,9 +100,7 @@ TEST_CASE(
     const std::string file = truth_file("nanotron.csv");
     if (is_absent(file, "nanotron.csv")) return;
     double sum = 0, bias = 0, compared = 0;
-    for (const CaseRow& row : read_cases(file)) {
-        const Case found = case_of(row, "dgx-h100");
-        if (!found.measured_peak) continue;
+    for (const Case& found : with_peaks(file, "dgx-h100")) {
         const double error = static_cast<double>(first_stage(found.experiment).peak.reserved) /
                                  found.measured_peak->si() -
                              1;
@@ -112,10 +122,9 @@ TEST_CASE(
     const std::string file = truth_file("nanotron.csv");
     if (is_absent(file, "nanotron.csv")) return;
     int compared = 0;
-    for (const CaseRow& row : read_cases(file)) {
-        const Case found = case_of(row, "dgx-h100");
+    for (const Case& found : with_peaks(file, "dgx-h100")) {
         const Parallelism& p = found.experiment.parallelism;
-        if (!found.measured_peak || p.tp * p.pp > 1) continue;
+        if (p.tp * p.pp > 1) continue;
         CAPTURE(found.case_id);
         CHECK(static_cast<double>(first_stage(found.experiment).peak.reserved) /
                   found.measured_peak->si() ==
@@ -133,12 +142,9 @@ TEST_CASE(
     const std::string file = truth_file("nanotron.csv");
     if (is_absent(file, "nanotron.csv")) return;
     double sum = 0, compared = 0;
-    for (const CaseRow& row : read_cases(file)) {
-        const Case found = case_of(row, "dgx-h100");
+    for (const Case& found : with_peaks(file, "dgx-h100")) {
         const Parallelism& p = found.experiment.parallelism;
-        if (!found.measured_peak || p.tp != 2 || p.pp > 1 ||
-            found.experiment.workload.hidden != 2048)
-            continue;
+        if (p.tp != 2 || p.pp > 1 || found.experiment.workload.hidden != 2048) continue;
         sum += std::abs(static_cast<double>(first_stage(found.experiment).peak.reserved) /
                             found.measured_peak->si() -
                         1);
@@ -154,9 +160,7 @@ TEST_CASE(
     const std::string file = truth_file("simumax_b200.csv");
     if (is_absent(file, "simumax_b200.csv")) return;
     double sum = 0, compared = 0;
-    for (const CaseRow& row : read_cases(file)) {
-        const Case found = case_of(row, "b200-x8");
-        if (!found.measured_peak) continue;
+    for (const Case& found : with_peaks(file, "b200-x8")) {
         CAPTURE(found.case_id);
         double most = 0;
         for (const auto& stage : allocator_forecast(found.experiment).stages)

@@ -57,7 +57,7 @@ std::vector<PublishedRow> rows_of(const std::string& path) {
         row.experiment = known->second.what.experiment;
         row.measured = known->second.what.measured_step.si();
         try {
-            row.forecast = predict(row.experiment).step.p50.si();
+            row.forecast = predict_time({row.experiment}).step.p50.si();
         } catch (const ConfigError&) {
             continue;  // refused, as compare says
         }

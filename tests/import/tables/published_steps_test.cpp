@@ -16,7 +16,7 @@ namespace {
 std::vector<double> errors_of(const std::string& file, const std::string& device = "",
                               const std::string& without = "") {
     std::vector<Comparison> comparisons = read_comparisons(truth_folder() + "/" + file, "");
-    predict_all(comparisons);
+    predict_times(comparisons);
     std::vector<double> errors;
     for (const Comparison& c : comparisons)
         if (c.forecast && c.what.case_id != without &&
