@@ -46,7 +46,7 @@ bool is_large(const std::string& path) {
 // Of a long log what its run says at its begin.
 std::string read_described(const std::string& path) {
     if (is_large(path))
-        if (auto dump = dump_in_log(path); !dump.empty()) return dump;
+        if (const auto dump = dump_in_log(path); !dump.empty()) return plain_utf8(dump);
     return plain_utf8(
         read_text(path, "a script, a configuration or a description of a machine", largest));
 }

@@ -61,17 +61,6 @@ std::string whole_text(const std::string& path) {
     return plain_utf8(text);
 }
 
-std::string without_colours(std::string_view line) {
-    std::string plain;
-    for (std::size_t i = 0; i < line.size(); ++i) {
-        if (line[i] == '\x1b')
-            while (i < line.size() && std::isalpha(static_cast<unsigned char>(line[i])) == 0) ++i;
-        else
-            plain += line[i];
-    }
-    return plain;
-}
-
 // What a first word is without a launcher's prefix ("3:", "[1,0]<stdout>:") and without #.
 std::string without_prefix(std::string word) {
     const auto digits = word.find_first_not_of("0123456789");
@@ -82,9 +71,9 @@ std::string without_prefix(std::string word) {
     return word;
 }
 
-// The words of a line, without colours and without a launcher's prefix ("3: ", "[1,0]<stdout>:").
+// The words of a line, without a launcher's prefix ("3: ", "[1,0]<stdout>:").
 Words line_words(std::string_view line) {
-    std::istringstream in(without_colours(line));
+    std::istringstream in{std::string(line)};
     Words words;
     for (std::string word; in >> word;) {
         if (words.empty()) word = without_prefix(std::move(word));
