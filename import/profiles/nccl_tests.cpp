@@ -8,6 +8,8 @@
 #include <set>
 #include <sstream>
 
+#include <fmt/format.h>
+
 #include "import/profiles/byte_stream.h"
 #include "import/profiles/json_numbers.h"
 #include "model/base/errors.h"
@@ -334,8 +336,12 @@ std::string operation_of(const std::string& path, const NcclTable& t, const std:
     if (factor > 1.01) return "all_reduce";  // no other operation has a factor above 1
     const bool sums = !t.rows.empty() && t.rows.front().redop == "sum";
     if (sums && factor > 0.4 && factor < 0.99) return "reduce_scatter";
-    throw ConfigError(
-        path + ": says nowhere which operation it timed; expected --op all_gather, all_to_all, ..");
+    const int left = t.wrong + t.empty;
+    refuse("{}: says nowhere which operation it timed{}; expected --op all_gather, all_to_all, ..",
+           path,
+           left > 0 ? fmt::format(", and {} of its {} rows have wrong results or no time", left,
+                                  left + as_int(t.rows.size()))
+                    : "");
 }
 
 void add_table(const std::string& path, const NcclTable& t, const NcclTestsContext& context,
