@@ -695,13 +695,16 @@ TEST_CASE("other ways to train few weights, or with other optimizers, are proble
         CHECK_THAT(problems(factory, "finetuning_type: " + std::string(type) + "\n"),
                    Contains("finetuning_type"));
     for (const char* name : {"use_galore", "use_apollo", "use_badam", "use_adam_mini", "use_muon",
-                             "use_dora", "use_kt", "use_mca", "use_unsloth_gc", "use_llama_pro"}) {
+                             "use_dora", "use_kt", "use_mca", "use_unsloth_gc", "use_llama_pro",
+                             "use_v1_kernels", "use_asft_loss"}) {
         INFO(name);
         CHECK_THAT(problems(full, std::string(name) + ": true\n"), Contains(name));
         CHECK(problems(full, std::string(name) + ": false\n").empty());
     }
-    for (const char* line : {"peft_use_dora: true", "gptq: true", "lisa_step_interval: 20",
-                             "use_onebitllms: true", "relora: true"}) {
+    for (const char* line :
+         {"peft_use_dora: true", "gptq: true", "lisa_step_interval: 20", "use_onebitllms: true",
+          "relora: true", "num_labels: 4", "scaling_softmax: true", "dpo_use_liger_kernel: true",
+          "label_smoothing_factor: 0.1"}) {
         INFO(line);
         CHECK_FALSE(problems(axolotl, std::string(line) + "\n").empty());
     }
