@@ -436,6 +436,8 @@ void take_experts(MegatronSource& s) {
             "runtime.experts.products", v, [](const NamedValue&) { return "each"; }, "each");
     s.t.take("runtime.experts.dispatch", s.d.find("moe_token_dispatcher_type"),
              [](const NamedValue& v) { return dispatch_by(v.value == "flex"); });
+    if (const auto* v = s.d.find("moe_token_dispatcher_type"); v && v->value == "allgather")
+        s.t.problem(*v, "allgather; the forecast exchanges tokens by all-to-all");
     s.t.take("runtime.experts.dispatch", s.d.on("moe_enable_deepep"),
              [](const NamedValue&) { return dispatch_by(true); });
     take_expert_tensor_parallel(s);

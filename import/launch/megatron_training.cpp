@@ -56,6 +56,12 @@ void take_zero(MegatronSource& s) {
         take_sharding(s, *fsdp);
     } else if (fsdp2 && flag_in(*fsdp2)) {
         s.t.set("parallelism.zero", 3, fsdp2->at);
+    } else if (const auto* torch = s.dialect == MegatronDialect::nemo ? s.d.on("fsdp") : nullptr) {
+        // PyTorch's (nemo_toolkit 2.0.0, megatron_trainer_builder.py, nlp_overrides.py)
+        const std::string how = s.d.text("fsdp_sharding_strategy", "full");
+        s.t.set("parallelism.zero", how == "grad" ? 2 : 3, torch->at);
+        if (how == "hybrid")
+            s.t.problem(*torch, "hybrid; the forecast shards over all replicas, not within a node");
     } else {
         s.t.take(
             "parallelism.zero", distributed ? distributed : optim,

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "import/launch/adapter_targets.h"
+#include "import/launch/interpolation.h"
 #include "import/launch/megatron.h"
 #include "import/launch/megatron_source.h"
 #include "model/base/errors.h"
@@ -136,73 +137,6 @@ Translation translate_bridge(Document d, const std::string& variant) {
 
 namespace {
 
-// OmegaConf's ${..} in NeMo's YAML: relative and absolute names, multiply and divide. What cannot
-// be resolved stays as text.
-
-std::string told(const Document& d, const std::string& inside, const std::string& owner, int depth);
-
-std::string interpolated(const Document& d, const std::string& text, const std::string& owner,
-                         int depth = 0) {
-    constexpr int deepest = 10;
-    constexpr std::size_t longest = 1000;  // of a name or number; recursive references grow
-    const auto open = text.find("${");
-    if (open == std::string::npos || depth > deepest) return text;
-    int level = 0;
-    auto close = open;
-    for (; close < text.size(); ++close) {
-        if (text[close] == '{') ++level;
-        if (text[close] == '}' && --level == 0) break;
-    }
-    if (close == text.size()) return text;
-    const auto by = told(d, text.substr(open + 2, close - open - 2), owner, depth);
-    return by.empty() || by.size() > longest
-               ? text
-               : text.substr(0, open) + by +
-                     interpolated(d, text.substr(close + 1), owner, depth + 1);
-}
-
-// "multiply:2,${x}"; "" if it cannot be computed.
-std::string computed(const Document& d, const std::string& inside, const std::string& owner,
-                     int depth) {
-    const auto colon = inside.find(':');
-    auto comma = colon;
-    for (int level = 0; comma < inside.size() && (level > 0 || inside[comma] != ','); ++comma)
-        level += inside[comma] == '{' ? 1 : inside[comma] == '}' ? -1 : 0;
-    if (comma == inside.size()) return "";
-    const auto number = [&](std::size_t from, std::size_t to) {
-        const auto text = trimmed(std::string_view(inside).substr(from, to - from), " ");
-        return std::atol(interpolated(d, std::string(text), owner, depth + 1).c_str());
-    };
-    const long x = number(colon + 1, comma), y = number(comma + 1, inside.size());
-    constexpr long most = 1L << 31;  // so that a product fits 64 bits
-    if (std::min(x, y) < -most || std::max(x, y) > most) return "";
-    const auto what = inside.substr(0, colon);
-    if (what == "multiply") return std::to_string(x * y);
-    if (y != 0 && what == "divide_ceil") return std::to_string((x + y - 1) / y);
-    return y != 0 && what.starts_with("divide") ? std::to_string(x / y) : "";
-}
-
-// A relative name begins with one dot in the owner's table; each further dot goes one table up.
-std::string absolute(std::string name, std::string table) {
-    if (!name.starts_with('.')) return name;
-    for (; name.starts_with('.'); name.erase(0, 1))
-        table.resize(table.find_last_of('.') == std::string::npos ? 0 : table.find_last_of('.'));
-    return (table.empty() ? "" : table + ".") + name;
-}
-
-// The value of the text between the brackets; "" if it cannot be resolved.
-std::string told(const Document& d, const std::string& inside, const std::string& owner,
-                 int depth) {
-    if (has(inside, ':')) return computed(d, inside, owner, depth);
-    const auto name = absolute(inside, owner);
-    // the last counts
-    const auto stated =
-        std::find_if(d.values.rbegin(), d.values.rend(), [&](const NamedValue& each) {
-            return each.name == name || "training." + each.name == name;
-        });
-    return stated == d.values.rend() ? "" : interpolated(d, stated->value, stated->name, depth + 1);
-}
-
 // LoRA in NeMo's fine-tuning files. Other schemes are refused, because they train other weights.
 void take_adapters(Document& d, Translation& t) {
     static const std::set<std::string> none{"", "none", "null"},
@@ -234,11 +168,17 @@ void take_adapters(Document& d, Translation& t) {
 }  // namespace
 
 Translation translate_nemo(Document d) {
-    for (auto& value : d.values) value.value = interpolated(d, value.value, value.name);
+    resolve_references(d);
     const auto *nodes = d.find("trainer.num_nodes"), *devices = d.find("trainer.devices");
     const long ranks = nodes && devices ? count_in(*nodes) * count_in(*devices) : 0;
     drop_sections(d, {"model.", "trainer."});
+    // fine-tuning counts by these (2.0.0, megatron_gpt_sft_model.py: on_train_epoch_start)
+    for (const char* name : {"global_batch_size", "micro_batch_size"})
+        if (const auto* own = d.find(std::string("data.train_ds.") + name))
+            d.add(name, own->value, std::string(own->at));
     Translation t = translate_megatron(d, MegatronDialect::nemo, ranks);
+    // megatron_bert_model.py
+    if (const auto* bert = d.find("bert_binary_head")) t.set("workload.causal", "false", bert->at);
     if (const auto* n = d.find("num_nodes"), *g = d.find("devices"); g) {
         t.set("cluster.nodes", n ? integer_in(*n) : 1, n ? n->at : g->at);
         t.set("cluster.gpus_per_node", integer_in(*g), g->at);

@@ -193,6 +193,14 @@ private:
         }
         if (flags == 0 && !whole) return;
         keep_environment();
+        const auto same = [](const ShellArgument& a, const ShellArgument& b) {
+            return a.text == b.text;
+        };
+        if (best_ > 0 && all.front().at == launch.arguments.front().at &&
+            !std::ranges::equal(all, launch.arguments, same))
+            add_once(launch.notes, fmt::format("the training command at {} runs several times: one "
+                                               "is forecast, the one with most flags or the last",
+                                               all.front().at));
         if (best_ > 0 && all.front().at != launch.arguments.front().at)
             add_line(launch.notes,
                      "training commands at {} and {}: one is forecast, the one with most "

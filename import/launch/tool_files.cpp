@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "import/launch/adapter_targets.h"
+#include "import/launch/interpolation.h"
 #include "import/launch/launch_flags.h"
 #include "import/launch/launch_script.h"
 #include "import/launch/trainer.h"
@@ -522,6 +523,7 @@ void set_aside(const Tool& tool, Document& d, Translation& t) {
 Translation translate_tool(const Tool& tool, Document d, long replicas) {
     require_read(tool, d.path);
     require_trains(tool, d);
+    resolve_references(d);
     Translation t{.path = d.path, .format = tool.name, .framework = tool.framework};
     take_listed(tool, d, t, replicas);
     if (!t.find("workload.layers") && !t.find("workload.preset"))

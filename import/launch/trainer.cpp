@@ -110,6 +110,18 @@ void put_below(Document& d, const NamedValue& named, const std::string& prefix, 
     d.values.insert(d.values.begin(), file.values.begin(), file.values.end());
 }
 
+// Tables of the Trainer's arguments may stand in files of their own, or be JSON on the line
+// (transformers 5.24, training_args.py: _VALID_DICT_FIELDS).
+void read_tables(Document& d, Translation& t) {
+    for (const std::string table : {"fsdp_config", "accelerator_config", "model_init_kwargs"}) {
+        const auto* file = d.find(table);
+        if (!file || !(is_configuration(file->value) || is_json_itself(file->value))) continue;
+        put_below(d, NamedValue(*file), table + ".", t);
+        for (NamedValue& value : d.values)
+            if (value.name == table) value.null = value.used = true;
+    }
+}
+
 // "cutoff_len=4096" behind the file that a program reads, which counts above it (LLaMA-Factory
 // 0.9.5, hparams/parser.py: read_args).
 void put_words_above(std::span<const ShellArgument> words, Document& d) {
@@ -153,10 +165,7 @@ Document launched_values(const ShellLaunch& launch, Translation& t) {
         put_below(program, {"configuration", split->text, split->at}, "", t);
         put_words_above({split + 1, all.end()}, program);
     }
-    for (const std::string table : {"fsdp_config", "accelerator_config", "model_init_kwargs"})
-        if (const auto* file = program.find(table);
-            file && (is_configuration(file->value) || is_json_itself(file->value)))
-            put_below(program, NamedValue(*file), table + ".", t);
+    read_tables(program, t);
     append(launcher.values, program.values);
     return launcher;
 }
@@ -393,10 +402,9 @@ void decide_replicas(const Decisions& what, Document& d, Translation& t) {
         if (const auto* kernels = t.find("runtime.kernels"); kernels && kernels->value == "fused")
             t.set("runtime.autocast", "false", std::string(kernels->at));
     } else {
-        const std::string because = fmt::format("weights loaded in {}", what.loaded.value);
-        t.set("runtime.autocast", "false", because);
-        t.set("runtime.gradients.type", "training", because);
-        t.set("runtime.optimizer.master_weights", "false", because);
+        conclude("runtime.autocast", "false", what.loaded, t);
+        conclude("runtime.gradients.type", "training", what.loaded, t);
+        conclude("runtime.optimizer.master_weights", "false", what.loaded, t);
     }
     const auto* narrow = d.on("tf32");
     if (!what.is_mixed() && wide && narrow)
@@ -493,6 +501,7 @@ Translation read_values(const Tool& tool, Document d, Translation t, const Trans
     t.format = tool.name;
     t.framework = tool.framework;
     require_trains(tool, d);
+    read_tables(d, t);
     flatten_tables(d);
     split_fsdp_words(d);
     drop_adapters(tool, d, t);

@@ -46,7 +46,7 @@ bool is_large(const std::string& path) {
 // Of a long log what its run says at its begin.
 std::string read_described(const std::string& path) {
     if (is_large(path))
-        if (auto dump = dump_in_log(path); !dump.empty()) return dump;
+        if (const auto dump = dump_in_log(path); !dump.empty()) return plain_utf8(dump);
     return plain_utf8(
         read_text(path, "a script, a configuration or a description of a machine", largest));
 }
@@ -286,9 +286,11 @@ void require_something(const Translation& t) {
     const bool some = std::ranges::any_of(t.settings, [](const Setting& s) {
         return !s.at.starts_with("default of ") && s.at != "--model";
     });
-    if (!some && !t.problems.empty())
+    const auto missing =
+        first_where(t.open, [](const std::string& line) { return has(line, "is not there"); });
+    if (!some && (missing || !t.problems.empty()))
         refuse("{}: read as {}, of which it states nothing: {}", t.path, t.format,
-               t.problems.front());
+               missing ? *missing : t.problems.front());
     if (!some)
         refuse(
             "{}: read as {}, of which it states nothing. Another tool's file? --format "

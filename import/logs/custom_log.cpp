@@ -8,6 +8,7 @@
 
 #include "import/logs/dialects.h"
 #include "import/logs/step_clock.h"
+#include "import/logs/training_bar.h"
 #include "model/base/errors.h"
 #include "model/base/lines.h"
 #include "model/base/lists.h"
@@ -23,18 +24,52 @@ public:
 
     LineUse take(const LogLine& line) {
         for (const std::string& text : pattern_.ignore)
-            if (position_of(text, line.text) != std::string_view::npos) return LineUse::skipped;
+            if (position_of(text, line.text) != std::string_view::npos) {
+                bar_.deny();
+                return LineUse::skipped;
+            }
         for (const LinePattern& one : pattern_.lines)
-            if (matches(one, line)) return read(one, line);
+            if (matches(one, line)) {
+                if (const auto end = value_of(one, "bar")) return read_bar(one, line, *end);
+                read_held(bar_.settle());
+                return read(one, line.number);
+            }
         return LineUse::unknown;
     }
 
     void finish(long lines) {
+        read_held(bar_.rest());
         close();
         log_.require_one(lines, fmt::format("lines as {} describes them", pattern_.path));
     }
 
+    [[nodiscard]] long dropped() const { return bar_.dropped(); }
+
 private:
+    LineUse read_bar(const LinePattern& one, const LogLine& line, double end) {
+        const TrainingBar::Line seen{end, count_of(one, "#", line.number).value_or(step_),
+                                     line.number, &one, values_};
+        const bool other = line.below || TrainingBar::has_title(line.text);
+        auto use = bar_.take(seen, other);
+        if (use == TrainingBar::Use::restart) {
+            read_held(bar_.settle());
+            use = bar_.take(seen, other);
+        }
+        if (use == TrainingBar::Use::step) return read(one, line.number);
+        return use == TrainingBar::Use::held ? LineUse::used : LineUse::skipped;
+    }
+
+    // Between a line's match and its reading, which go by the same values.
+    void read_held(const std::vector<TrainingBar::Line>& lines) {
+        if (lines.empty()) return;
+        const std::vector<double> kept = values_;
+        for (const TrainingBar::Line& line : lines) {
+            values_ = line.values;
+            read(*line.pattern, line.number);
+        }
+        values_ = kept;
+    }
+
     bool matches(const LinePattern& one, const LogLine& line) {
         try {
             return one.match(line.text, values_);
@@ -60,16 +95,15 @@ private:
     }
 
     // A value of rank 0, or without a rank, is the run's (rank -1); other ranks keep their number.
-    LineUse read(const LinePattern& one, const LogLine& line) {
-        const auto stated_rank = count_of(one, "rank", line.number),
-                   stated_step = count_of(one, "#", line.number);
+    LineUse read(const LinePattern& one, long number) {
+        const auto stated_rank = count_of(one, "rank", number),
+                   stated_step = count_of(one, "#", number);
         const int rank = stated_rank.value_or(0) > 0 ? *stated_rank : -1,
                   step = stated_step.value_or(step_);
-        if (is_other_bar(one, line.text)) return LineUse::skipped;
         const auto clock = value_of(one, "clock");
         if (clock && clock_.goes_back(*clock)) close();
-        if (one.counts_steps()) begin_step(step, rank, line.number);
-        if (is_of_run(one)) return read_of_run(one, line.number);
+        if (one.counts_steps()) begin_step(step, rank, number);
+        if (is_of_run(one)) return read_of_run(one, number);
         if (step < 0) return LineUse::skipped;  // before the first step
         const auto iterations =
             std::ranges::find(one.fields(), "iterations", &LinePattern::Field::name);
@@ -81,34 +115,18 @@ private:
                 !is_number_of(field.name) && std::isfinite(values_[i])) {
                 if (values_[i] < 0 && field.unit != "1")
                     log_.refuse(
-                        line.number,
+                        number,
                         fmt::format("{} is {}; expected 0 or more; is the pattern the right one?",
                                     field.name, values_[i]));
                 add(field, rank, step, values_[i], micro_batch);
             }
         if (clock && rank == -1) take_clock(step, *clock, value_of(one, "mean"));
-        log_.run.last_line = line.number;
+        log_.run.last_line = number;
         return LineUse::used;
     }
 
     void take_clock(int step, double clock, std::optional<double> mean) {
         if (const auto value = clock_.take(step, clock, mean)) log_.add("step", -1, step, *value);
-    }
-
-    // Whether a progress bar, whose end the field "bar" states, is not the first one without a
-    // title: of a download, of a validation.
-    bool is_other_bar(const LinePattern& one, std::string_view text) {
-        const auto bar = std::ranges::find(one.fields(), "bar", &LinePattern::Field::name);
-        if (bar == one.fields().end()) return false;
-        const double end = values_[as_index(bar - one.fields().begin())];
-        std::string_view before = text.substr(0, text.find("%|"));
-        while (!before.empty() &&
-               (before.back() == ' ' || (before.back() >= '0' && before.back() <= '9')))
-            before.remove_suffix(1);
-        const bool titled =
-            before.size() > 1 && before.back() == ':' && before[before.size() - 2] != ']';
-        if (!titled && bar_ == 0) bar_ = end;
-        return titled || end != bar_;
     }
 
     // "{run.step:steps/s}" and the like are of the whole run, as a log's last line states them.
@@ -128,7 +146,10 @@ private:
                 log_.record.add(log_.record.phase(field.name.substr(4), field.unit), -1, -1,
                                 values_[i]);
         }
-        if (mean_step_) close();  // this line ends a run
+        if (mean_step_) {  // this line ends a run
+            close();
+            bar_.end_run();
+        }
         return LineUse::used;
     }
 
@@ -194,7 +215,6 @@ private:
         means_ = micro_batches_ = 0;
         mean_step_.reset();
         clock_ = {};
-        bar_ = 0;
     }
 
     OpenRun log_;
@@ -202,15 +222,19 @@ private:
     std::vector<double> values_;
     int step_ = -1;  // of the reporting rank
     long means_ = 0, micro_batches_ = 0;
-    StepClock clock_;                  // of logs without a step's time
-    double bar_ = 0;                   // where the run's progress bar ends; 0 = not seen
+    StepClock clock_;  // of logs without a step's time
+    TrainingBar bar_;
     std::optional<double> mean_step_;  // over the run, as its last line states it
 };
 
 }  // namespace
 
 LineCounts import_custom(const std::string& path, const LogPattern& pattern, const TakeRun& take) {
-    return read_whole(path, CustomLog(path, pattern, take));
+    CustomLog log(path, pattern, take);
+    LineCounts lines = read_whole(path, log);
+    lines.used -= log.dropped();
+    lines.skipped += log.dropped();
+    return lines;
 }
 
 }  // namespace stepcast

@@ -34,7 +34,7 @@ struct OpenRun {
 // Passes all lines of a file to a dialect: log.take(line) returns the use of each line,
 // log.finish(number of lines) checks the end.
 template <class Log>
-LineCounts read_whole(const std::string& path, Log log) {
+LineCounts read_whole(const std::string& path, Log&& log) {
     LineCounts lines;
     long last = 0;
     read_lines(path, [&](const LogLine& line) {

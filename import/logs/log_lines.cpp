@@ -4,11 +4,13 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
+#include <span>
 #include <vector>
 
 #include "model/base/characters.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
+#include "model/base/terminal_codes.h"
 #include "model/base/whole_files.h"
 
 namespace stepcast {
@@ -22,6 +24,14 @@ std::size_t line_end(std::string_view text) {
     const auto* back = static_cast<const char*>(std::memchr(text.data(), '\r', length));
     if (back) return as_index(back - text.data());
     return newline ? length : std::string_view::npos;
+}
+
+LogLine plain_line(std::span<char> text, long number) {
+    const bool coded = std::memchr(text.data(), '\x1b', text.size()) != nullptr,
+               below = coded &&
+                       position_of("\x1b[A", {text.data(), text.size()}) != std::string_view::npos;
+    const std::size_t length = coded ? drop_terminal_codes(text) : text.size();
+    return {{text.data(), std::min(length, longest_line)}, number, below};
 }
 
 }  // namespace
@@ -42,7 +52,8 @@ void read_lines(const std::string& path, const std::function<bool(const LogLine&
              end = line_end(text)) {
             const bool newline = text[end] == '\n',
                        second_half = newline && after_return && end == 0;
-            if (!second_half && !take({text.substr(0, std::min(end, longest_line)), number}))
+            const std::size_t begin = as_index(text.data() - buffer.data());
+            if (!second_half && !take(plain_line(std::span(buffer).subspan(begin, end), number)))
                 return;
             if (newline) ++number;
             after_return = !newline;
@@ -51,7 +62,7 @@ void read_lines(const std::string& path, const std::function<bool(const LogLine&
         kept = std::min(text.size(), longest_line);
         std::memmove(buffer.data(), text.data(), kept);
     }
-    if (kept > 0) take({{buffer.data(), kept}, number});
+    if (kept > 0) take(plain_line(std::span(buffer).first(kept), number));
 }
 
 std::size_t position_of(std::string_view literal, std::string_view text) {

@@ -10,11 +10,12 @@
 
 namespace stepcast {
 
-// A line without its end, cut to `longest_line` bytes. `number` counts newlines as editors do; a
-// lone CR ends a line uncounted.
+// A line without its end and without a terminal's codes, cut to `longest_line` bytes. `number`
+// counts newlines as editors do; a lone CR ends a line uncounted.
 struct LogLine {
     std::string_view text;
     long number = 0;
+    bool below = false;  // the cursor went up behind it: a bar that tqdm draws below another
 };
 inline constexpr std::size_t longest_line = 4096;
 

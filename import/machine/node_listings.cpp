@@ -24,19 +24,6 @@ namespace {
 constexpr int most_columns = 512;
 constexpr int most_of_one = 18;  // NVLinks of one GPU, up to B300
 
-// Removes the terminal codes that colour and underline the header.
-std::string without_escapes(const std::string& text) {
-    std::string plain;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        if (text[i] == '\033' && i + 1 < text.size() && text[i + 1] == '[') {
-            while (i < text.size() && !is_letter(text[i])) ++i;
-            continue;
-        }
-        if (text[i] != '\r') plain += text[i];
-    }
-    return plain;
-}
-
 bool is_gpu(const std::string& name) {
     return name.starts_with("GPU") && name.size() > 3 && is_digit(name[3]);
 }
@@ -70,7 +57,7 @@ struct Matrix {
 Matrix read_matrix(const std::string& text, const std::string& path) {
     constexpr std::array beside{"CPU", "NUMA"};  // "CPU Affinity", "NUMA Affinity"
     Matrix m;
-    std::istringstream lines(without_escapes(text));
+    std::istringstream lines(text);
     int number = 0;
     for (std::string line; std::getline(lines, line);) {
         ++number;

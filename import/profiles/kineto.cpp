@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <set>
 
 #include <simdjson.h>
@@ -13,6 +14,7 @@
 #include "model/base/joined.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
+#include "model/base/plain_text.h"
 #include "model/base/refuse.h"
 #include "model/base/text_search.h"
 
@@ -22,20 +24,23 @@ namespace {
 namespace od = simdjson::ondemand;
 
 // us, in the year 2096; the sum of two such times in nanoseconds does not overflow
-constexpr std::int64_t latest_time = 4'000'000'000'000'000;
+constexpr std::int64_t latest_time = 4'000'000'000'000'000,
+                       no_time = std::numeric_limits<std::int64_t>::min();
 
 // A decimal number of microseconds in whole nanoseconds, without a double, which has too few digits
-// for absolute times. 0 for other texts.
+// for absolute times. no_time for other texts, and for what is beyond all clocks, as nanoseconds
+// since 1970 are.
 std::int64_t nanoseconds(std::string_view token) {
     if (token.starts_with('"')) token.remove_prefix(1);  // some traces write numbers as texts
     std::int64_t whole = 0;
     const char *at = token.data(), *end = at + token.size();
     const auto read = std::from_chars(at, end, whole);
-    if (read.ec != std::errc() || whole > latest_time || whole < -latest_time) return 0;
+    if (read.ec != std::errc() || whole > latest_time || whole < -latest_time) return no_time;
     if (token.find_first_of("eE") != std::string_view::npos) {
         double value = 0;  // such as 1.2e+07
         std::from_chars(token.data(), end, value);
-        return std::abs(value) <= real(latest_time) ? static_cast<std::int64_t>(value * 1e3) : 0;
+        return std::abs(value) <= real(latest_time) ? static_cast<std::int64_t>(value * 1e3)
+                                                    : no_time;
     }
     if (read.ptr == end || *read.ptr != '.') return whole * 1000;
     std::int64_t fraction = 0, unit = 100;
@@ -83,6 +88,7 @@ Category category_of(std::string_view cat) {
 struct EventArguments {
     std::uint64_t correlation = 0;
     std::uint32_t device = 0, stream = 0;
+    bool placed = false;  // `device` is stated
     double bytes = 0, reserved = 0, allocated = 0;
     int device_type = -1;
     OperatorInputs inputs;
@@ -92,7 +98,7 @@ struct EventArguments {
 struct KinetoEvent {
     std::string_view ph, name, pid, tid;
     Category category = Category::other;
-    std::int64_t ts = 0, dur = -1;  // dur: negative where none is told
+    std::int64_t ts = no_time, dur = -1;  // dur: negative where none is told
     std::string thread;
     EventArguments args;
 };
@@ -153,6 +159,7 @@ void read_collective(std::string_view key, od::value& value, CollectiveCall& cal
 
 // No key is of two of them.
 void read_argument(std::string_view key, od::value& value, EventArguments& args) {
+    args.placed = args.placed || key == "device" || key == "Device Id";
     if (key == "correlation")
         args.correlation = whole<std::uint64_t>(value, 0, 9e18);
     else if (key == "device" || key == "Device Id")
@@ -179,6 +186,7 @@ class KinetoReader {
 public:
     KinetoReader(TraceRecords& records, std::size_t most) : r_(records), most_(most) {}
     [[nodiscard]] const std::set<std::string>& launching() const { return launching_; }
+    [[nodiscard]] const std::set<std::string>& of_one_device() const { return of_one_device_; }
 
     void event(const TraceText& trace) {
         try {
@@ -276,7 +284,7 @@ private:
         } else if (key == "dur") {
             e.dur = duration(value.raw_json_token());
         } else if (key == "pid") {
-            e.pid = value.raw_json_token();
+            e.pid = trimmed(value.raw_json_token(), " \t\r\n");
         } else if (key == "tid") {
             e.tid = value.raw_json_token();
         } else if (key == "args") {
@@ -292,6 +300,10 @@ private:
     }
 
     void keep(KinetoEvent& e) {
+        if (e.ts == no_time) {
+            ++r_.profile.counts.dropped;
+            return;
+        }
         const bool untimed = e.dur < 0;
         e.dur = std::max<std::int64_t>(e.dur, 0);
         if (e.category == Category::memory) {
@@ -322,6 +334,10 @@ private:
     }
 
     void keep_device(const KinetoEvent& e) {
+        if (e.args.placed)
+            if (const auto process = process_of_.try_emplace(e.args.device, e.pid).first;
+                process->second != e.pid && of_one_device_.empty())
+                of_one_device_ = {process->second, std::string(e.pid)};
         DeviceRecord record{.start = e.ts,
                             .correlation = e.args.correlation,
                             .length = Length(e.dur),
@@ -379,7 +395,9 @@ private:
     std::size_t most_;
     long kept_ = 0;
     std::map<CollectiveCall, std::int32_t> collectives_;
-    std::set<std::string> launching_;  // processes
+    std::set<std::string> launching_;                  // processes
+    std::map<std::uint32_t, std::string> process_of_;  // as the trace counts each device's work
+    std::set<std::string> of_one_device_;              // the first two, if a device has several
     od::parser parser_;
 };
 
@@ -391,11 +409,14 @@ TraceRecords read_kineto_records(const std::string& path, std::size_t most_bytes
     const TraceReading reading = read_trace_events(
         path, [&](const TraceText& e) { reader.event(e); },
         [&](std::string_view key, const TraceText& m) { reader.member(key, m); });
-    if (const auto& processes = reader.launching(); processes.size() > 1)
-        refuse(
-            "{}: {} processes (pid {}) launch kernels: traces of several ranks in one file, whose "
-            "calls share numbers; expected a file for each rank",
-            path, processes.size(), joined(processes, ", "));
+    for (const auto& [processes, what] :
+         {std::pair{reader.launching(), "launch kernels"},
+          {reader.of_one_device(), "have work on a device of one number"}})
+        if (processes.size() > 1)
+            refuse(
+                "{}: {} processes (pid {}) {}: traces of several ranks in one file, whose calls "
+                "share numbers; expected a file for each rank",
+                path, processes.size(), joined(processes, ", "), what);
     records.profile.broken = reading.broken;
     records.profile.counts.events = reading.events;
     records.keep_below(most_bytes);

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <tuple>
 
+#include <fmt/format.h>
+
 #include "import/profiles/call_contexts.h"
 #include "import/profiles/collective_times.h"
 #include "import/profiles/profile_times.h"
@@ -173,7 +175,8 @@ void add_notes(const TraceRecords& records, Profile& p) {
             p.notes,
             "the trace holds more than fits the bound of memory; only its first {:.3f} s are kept",
             real(records.window_end - records.first) * 1e-9);
-    note(p.counts.dropped, "events were no valid JSON and are passed over");
+    note(p.counts.dropped,
+         "events are no valid JSON, or have no time in microseconds, and are passed over");
     note(p.counts.unlinked,
          "kernels were launched before the window or by a thread that was not profiled (phase "
          "unlinked)");
@@ -236,8 +239,19 @@ Profile link_records(TraceRecords records, const std::string& path) {
                p.counts.events,
                records.of_xla
                    ? "whose processes are devices of XLA (JAX's profiler), which is not read"
+               : p.counts.dropped > 0
+                   ? fmt::format("of which {} are no valid JSON or have no time in microseconds, "
+                                 "and none of the others work on a GPU",
+                                 p.counts.dropped)
                    : "none of them work on a GPU",
                p.broken.empty() ? "" : " (" + p.broken + ")");
+    if (records.untimed == 0 && std::ranges::all_of(records.device, [](const DeviceRecord& d) {
+            return d.length.ns() == 0;
+        }))
+        refuse(
+            "{}: {} pieces of work on the GPU, none of which lasts a nanosecond; expected times in "
+            "microseconds",
+            path, records.device.size());
     const std::uint32_t device = keep_one_device(records, p);
     if (const auto known = value_in(records.devices, device)) p.device = *known;
     p.rank = records.rank >= 0 ? records.rank : records.processes > 1 ? -1 : rank_in_name(path);

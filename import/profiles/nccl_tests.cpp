@@ -8,6 +8,8 @@
 #include <set>
 #include <sstream>
 
+#include <fmt/format.h>
+
 #include "import/profiles/byte_stream.h"
 #include "import/profiles/json_numbers.h"
 #include "model/base/errors.h"
@@ -61,17 +63,6 @@ std::string whole_text(const std::string& path) {
     return plain_utf8(text);
 }
 
-std::string without_colours(std::string_view line) {
-    std::string plain;
-    for (std::size_t i = 0; i < line.size(); ++i) {
-        if (line[i] == '\x1b')
-            while (i < line.size() && std::isalpha(static_cast<unsigned char>(line[i])) == 0) ++i;
-        else
-            plain += line[i];
-    }
-    return plain;
-}
-
 // What a first word is without a launcher's prefix ("3:", "[1,0]<stdout>:") and without #.
 std::string without_prefix(std::string word) {
     const auto digits = word.find_first_not_of("0123456789");
@@ -82,9 +73,9 @@ std::string without_prefix(std::string word) {
     return word;
 }
 
-// The words of a line, without colours and without a launcher's prefix ("3: ", "[1,0]<stdout>:").
+// The words of a line, without a launcher's prefix ("3: ", "[1,0]<stdout>:").
 Words line_words(std::string_view line) {
-    std::istringstream in(without_colours(line));
+    std::istringstream in{std::string(line)};
     Words words;
     for (std::string word; in >> word;) {
         if (words.empty()) word = without_prefix(std::move(word));
@@ -345,8 +336,12 @@ std::string operation_of(const std::string& path, const NcclTable& t, const std:
     if (factor > 1.01) return "all_reduce";  // no other operation has a factor above 1
     const bool sums = !t.rows.empty() && t.rows.front().redop == "sum";
     if (sums && factor > 0.4 && factor < 0.99) return "reduce_scatter";
-    throw ConfigError(
-        path + ": says nowhere which operation it timed; expected --op all_gather, all_to_all, ..");
+    const int left = t.wrong + t.empty;
+    refuse("{}: says nowhere which operation it timed{}; expected --op all_gather, all_to_all, ..",
+           path,
+           left > 0 ? fmt::format(", and {} of its {} rows have wrong results or no time", left,
+                                  left + as_int(t.rows.size()))
+                    : "");
 }
 
 void add_table(const std::string& path, const NcclTable& t, const NcclTestsContext& context,

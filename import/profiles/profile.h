@@ -114,7 +114,7 @@ struct ProfiledLayer {
 struct ProfileCounts {
     long events = 0, kernels = 0, unlinked = 0, graph_kernels = 0;
     long products_without_shape = 0, collectives_without_size = 0, other_devices = 0;
-    long dropped = 0;  // events that were no valid JSON
+    long dropped = 0;  // events that were no valid JSON or at no time
     friend bool operator==(const ProfileCounts&, const ProfileCounts&) = default;
 };
 

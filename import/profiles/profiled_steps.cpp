@@ -8,6 +8,7 @@
 #include "model/base/lines.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
+#include "model/base/plain_text.h"
 #include "model/records/measurements.h"
 
 namespace stepcast {
@@ -122,6 +123,33 @@ void add_device_steps(const TraceRecords& records, const std::vector<HostSpan>& 
     if (p.shortened && !p.steps.empty()) p.steps.pop_back();  // the end of its work was dropped
 }
 
+// The number that ends the mark's name; -1 without.
+long number_of(const std::string& name) {
+    const std::size_t digits = name.find_last_not_of("0123456789") + 1;
+    return as_number<long>(std::string_view(name).substr(digits)).value_or(-1);
+}
+
+// Marks whose numbers follow one another. Where these jump or begin again, as they do behind
+// another window of the profiler and in a loop of evaluation, the piece that lasts longest.
+std::vector<HostSpan> in_one_piece(const TraceRecords& records,
+                                   const std::vector<HostSpan>& marks) {
+    std::vector<HostSpan> piece, longest;
+    const auto keep_longest = [&] {
+        const auto lasts = [](const auto& all) { return all.back().finish() - all.front().start; };
+        if (longest.empty() || lasts(piece) > lasts(longest)) longest = piece;
+    };
+    for (const HostSpan& mark : marks) {
+        if (!piece.empty() && number_of(records.names[mark.name]) !=
+                                  number_of(records.names[piece.back().name]) + 1) {
+            keep_longest();
+            piece.clear();
+        }
+        piece.push_back(mark);
+    }
+    keep_longest();
+    return longest;
+}
+
 }  // namespace
 
 std::vector<HostSpan> outermost(std::vector<HostSpan> spans) {
@@ -136,11 +164,18 @@ std::vector<HostSpan> outermost(std::vector<HostSpan> spans) {
 }
 
 void add_steps(const TraceRecords& records, std::int64_t origin, Profile& p) {
-    const std::vector<HostSpan> marks = outermost(records.steps);
-    if (marks.empty()) return;
-    if (marks.size() < records.steps.size())
+    const std::vector<HostSpan> outer = outermost(records.steps);
+    if (outer.empty()) return;
+    if (outer.size() < records.steps.size())
         add_line(p.notes, "{} marks of steps lie inside others: the outer ones are the steps",
-                 records.steps.size() - marks.size());
+                 records.steps.size() - outer.size());
+    const std::vector<HostSpan> marks = in_one_piece(records, outer);
+    if (marks.size() < outer.size())
+        add_line(
+            p.notes,
+            "the numbers of {} marks of steps jump or begin again: the steps are {} to {}, the "
+            "longest piece of numbers that follow one another",
+            outer.size(), records.names[marks.front().name], records.names[marks.back().name]);
     std::vector<std::int64_t> bounds;
     for (const HostSpan& m : marks) bounds.push_back(m.start - origin);
     bounds.push_back(std::max(bounds.back(), marks.back().finish() - origin));

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <span>
 #include <utility>
 
 #include <boost/locale/utf.hpp>
@@ -19,6 +20,7 @@
 #include "model/base/errors.h"
 #include "model/base/lists.h"
 #include "model/base/numbers.h"
+#include "model/base/terminal_codes.h"
 
 namespace stepcast {
 namespace {
@@ -208,7 +210,7 @@ std::string plain_utf8(const std::string& text) {
     for (const std::size_t i : indices_of(plain))
         if (plain[i] != '\r' || i + 1 == plain.size() || plain[i + 1] != '\n')
             plain[to++] = plain[i];
-    plain.resize(to);
+    plain.resize(drop_terminal_codes(std::span(plain).first(to)));
     return plain;
 }
 

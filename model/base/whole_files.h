@@ -55,8 +55,8 @@ void require_readable(const std::string& path, std::string_view expected,
 std::string read_text(const std::string& path, std::string_view expected,
                       std::size_t most = largest_text);
 
-// The text as UTF-8 with \n line ends, whatever wrote it: removes a byte order mark, decodes
-// UTF-16, replaces \r\n.
+// The text as UTF-8 with \n line ends, whatever wrote it: removes a byte order mark and codes of
+// a terminal, decodes UTF-16, replaces \r\n.
 std::string plain_utf8(const std::string& text);
 
 }  // namespace stepcast

@@ -247,6 +247,71 @@ TEST_CASE("a reader that takes less than it leaves says so, and one that takes n
     CHECK_THAT(refusal(folder.write(
                    "n.yaml", "trainer:\n  strategy: x\nexp_manager:\n  a: b\nmodel:\n  name: y\n")),
                Contains("read as NeMo, of which it states nothing"));
+    // what follows from defaults is stated nowhere
+    for (const char* text :
+         {"base_model: ./own\ndatasets:\n  - path: x\nnum_epochs: 3\n",
+          "model_name_or_path: ./own\nstage: sft\ntemplate: default\nlearning_rate: 1e-4\n",
+          "model_name_or_path: ./own\nnum_train_epochs: 3\nlearning_rate: 1e-4\n"})
+        CHECK_THAT(refusal(folder.write("t.yaml", text)), Contains("of which it states nothing"));
+}
+
+// NeMo 1 (nemo_toolkit 2.0.0): PyTorch's FSDP by its switch, the batch of fine-tuning, BERT. A
+// loss that compares with a second model is named.
+TEST_CASE("NeMo's shards, batches of fine-tuning and BERT are read, its preferences named") {
+    const TestFolder folder;
+    const auto told = [&](const std::string& more) {
+        return translate(
+            folder.write("n.yaml",
+                         "trainer:\n  devices: 8\n  num_nodes: 1\nmodel:\n  micro_batch_size: 1\n"
+                         "  global_batch_size: 64\n  num_layers: 2\n  hidden_size: 64\n"
+                         "  num_attention_heads: 4\n  encoder_seq_length: 32\n" +
+                             more),
+            {});
+    };
+    CHECK(value(told(""), "parallelism.zero") == "0");
+    CHECK(value(told("  fsdp: true\n"), "parallelism.zero") == "3");
+    CHECK(value(told("  fsdp: true\n  fsdp_sharding_strategy: grad\n"), "parallelism.zero") == "2");
+    CHECK_THAT(lines(told("  fsdp: true\n  fsdp_sharding_strategy: hybrid\n").problems),
+               Contains("not within a node"));
+    check_values(told("  data:\n    train_ds:\n      global_batch_size: 16\n      "
+                      "micro_batch_size: 2\n"),
+                 {{"parallelism.global_batch", "16"}, {"parallelism.micro_batch", "2"}});
+    CHECK(value(told(""), "workload.causal").empty());
+    CHECK(value(told("  bert_binary_head: true\n"), "workload.causal") == "false");
+    CHECK_THAT(lines(told("  dpo:\n    ref_policy_kl_penalty: 0.2\n").problems),
+               Contains("no model that it compares with"));
+}
+
+// A plugin of axolotl's is named where it changes a step, whatever keys it has.
+TEST_CASE("axolotl's plugins that change a step are named") {
+    const TestFolder folder;
+    const auto problems = [&](const std::string& plugin) {
+        return lines(translate(folder.write("a.yml",
+                                            "base_model: meta-llama/Meta-Llama-3-8B\nsequence_len: "
+                                            "64\nplugins:\n  - axolotl.integrations." +
+                                                plugin + "\n"),
+                               {})
+                         .problems);
+    };
+    for (const char* plugin :
+         {"spectrum.SpectrumPlugin", "densemixer.DenseMixerPlugin", "kd.KDPlugin",
+          "grokfast.GrokfastPlugin", "mora.MoraPlugin", "diffusion.DiffusionPlugin"})
+        CHECK_THAT(problems(plugin), Contains("the forecast is without"));
+    for (const char* plugin : {"liger.LigerPlugin", "lm_eval.LMEvalPlugin"})
+        CHECK(problems(plugin).empty());
+}
+
+// OmegaConf's references of torchtune: 2 x 8 of a 4096.
+TEST_CASE("references within a file of torchtune are its values") {
+    const TestFolder folder;
+    check_values(
+        translate(folder.write("t.yaml",
+                               "seq: 4096\ntokenizer:\n  _component_: x\n  max_seq_len: ${seq}\n"
+                               "model:\n  _component_: torchtune.models.llama3_1.llama3_1_8b\n"
+                               "batch_size: 2\ngradient_accumulation_steps: ${multiply:4,"
+                               "${batch_size}}\noptimizer:\n  _component_: torch.optim.AdamW\n"),
+                  {.replicas = 1}),
+        {{"workload.seq", "4096"}, {"parallelism.global_batch", "16"}});
 }
 
 // Keys below overrides are Megatron-LM's, of whichever module; model and configuration are other
@@ -630,13 +695,16 @@ TEST_CASE("other ways to train few weights, or with other optimizers, are proble
         CHECK_THAT(problems(factory, "finetuning_type: " + std::string(type) + "\n"),
                    Contains("finetuning_type"));
     for (const char* name : {"use_galore", "use_apollo", "use_badam", "use_adam_mini", "use_muon",
-                             "use_dora", "use_kt", "use_mca", "use_unsloth_gc", "use_llama_pro"}) {
+                             "use_dora", "use_kt", "use_mca", "use_unsloth_gc", "use_llama_pro",
+                             "use_v1_kernels", "use_asft_loss"}) {
         INFO(name);
         CHECK_THAT(problems(full, std::string(name) + ": true\n"), Contains(name));
         CHECK(problems(full, std::string(name) + ": false\n").empty());
     }
-    for (const char* line : {"peft_use_dora: true", "gptq: true", "lisa_step_interval: 20",
-                             "use_onebitllms: true", "relora: true"}) {
+    for (const char* line :
+         {"peft_use_dora: true", "gptq: true", "lisa_step_interval: 20", "use_onebitllms: true",
+          "relora: true", "num_labels: 4", "scaling_softmax: true", "dpo_use_liger_kernel: true",
+          "label_smoothing_factor: 0.1"}) {
         INFO(line);
         CHECK_FALSE(problems(axolotl, std::string(line) + "\n").empty());
     }

@@ -34,7 +34,7 @@ const std::string four =
 
 Machine matrix(const std::string& text) {
     Machine m;
-    read_topology_matrix(text, "topo.txt", m);
+    read_topology_matrix(plain_utf8(text), "topo.txt", m);
     return m;
 }
 

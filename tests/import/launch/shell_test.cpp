@@ -45,6 +45,11 @@ TEST_CASE("where output goes is no argument, and a second training command is na
           std::vector<std::string>{"training commands at run.sh:1 and run.sh:2: one is forecast, "
                                    "the one with most flags or the last"});
     CHECK(read_shell("torchrun train.py --a 1\n").notes.empty());
+    // one command of a loop, with other flags each time
+    CHECK(read_shell("for a in 1 2 4; do\ntorchrun train.py --a $a\ndone\n").notes ==
+          std::vector<std::string>{"the training command at run.sh:2 runs several times: one is "
+                                   "forecast, the one with most flags or the last"});
+    CHECK(read_shell("for a in 1 2; do\ntorchrun train.py --a 1\ndone\n").notes.empty());
 }
 
 TEST_CASE("functions and loops without end are bounded") {

@@ -40,6 +40,26 @@ void check_runs(const Translation& t) {
 
 }  // namespace
 
+// The file of a table is read below a file of the Trainer's arguments too; what is JSON where the
+// Trainer takes none is named.
+TEST_CASE("tables of the Trainer's arguments in files of their own") {
+    const TrainerLaunch at;
+    at.folder.write("fsdp.json", "{\"activation_checkpointing\": true}");
+    const std::string file =
+        "model_name_or_path: meta-llama/Meta-Llama-3-8B\nper_device_train_batch_size: 1\n"
+        "block_size: 64\nbf16: true\nfsdp: full_shard\nfsdp_config: ";
+    const auto read = [&](const std::string& table) {
+        return translate(at.folder.write("t.yaml", file + table + "\n"), {});
+    };
+    check_values(read("fsdp.json"), {{"parallelism.recompute", "full"}});
+    CHECK_THAT(lines(read("gone.json").open), Contains("gone.json is not there"));
+    CHECK_THAT(lines(at.read("torchrun --nproc_per_node 8 run_clm.py" + model_flag +
+                             " --per_device_train_batch_size 1 --parallelism_config "
+                             "'{\"tp_size\": 2}'")
+                         .problems),
+               Contains("parallelism_config"));
+}
+
 // 2 nodes x 8 GPUs are 16 replicas; 2 sequences x 4 x 16 = 128.
 TEST_CASE("the Trainer's flags under torchrun: batch, length, recompute, kernels, precision") {
     const TrainerLaunch at;
@@ -637,15 +657,19 @@ TEST_CASE("names in tables that nobody reads are problems if they are of what ch
     CHECK_THAT(lines(t.problems), !Contains("port"));
 }
 
-// What they take for granted is theirs whether or not the file is there.
+// What they take for granted is theirs whether or not the file is there; of nothing but that, there
+// is no experiment.
 TEST_CASE("a launch whose file is not there has its own tool's defaults") {
     const TrainerLaunch at;
-    for (const auto& [line, tool] :
-         {std::pair("llamafactory-cli train gone.yaml", "LLaMA-Factory"),
-          {"axolotl train gone.yml", "axolotl"},
-          {"accelerate launch -m axolotl.cli.train gone.yml", "axolotl"}}) {
-        const auto t = at.read(line);
+    for (const auto& [line, more, tool] :
+         {std::tuple("llamafactory-cli train gone.yaml", " cutoff_len=64", "LLaMA-Factory"),
+          {"axolotl train gone.yml", " --micro-batch-size 2", "axolotl"},
+          {"accelerate launch -m axolotl.cli.train gone.yml", " --micro-batch-size 2",
+           "axolotl"}}) {
+        const auto t = at.read(std::string(line) + more);
         CAPTURE(line);
+        CHECK_THAT(complaint([&] { at.read(line); }),
+                   Contains("of which it states nothing: ") && Contains("is not there"));
         CHECK(t.format == tool);
         CHECK_THAT(lines(t.open), Contains("is not there"));
     }

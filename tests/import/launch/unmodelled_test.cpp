@@ -189,6 +189,14 @@ TEST_CASE("layers that are computed again: of each chunk, of one stage together"
                                              Contains("the activations of 3 layers"));
 }
 
+TEST_CASE("tokens that experts gather from all ranks are named") {
+    const auto problems = [](const std::string& way) {
+        return lines(megatron("--num-experts 4 --moe-token-dispatcher-type " + way).problems);
+    };
+    CHECK_THAT(problems("allgather"), Contains("the forecast exchanges tokens by all-to-all"));
+    CHECK_THAT(problems("alltoall"), !Contains("all-to-all"));
+}
+
 TEST_CASE("patterns of layers with experts are lists of Python") {
     const auto dense = [](const std::string& pattern) {
         return value(megatron("--num-experts 4 --moe-layer-freq \"" + pattern + "\""),

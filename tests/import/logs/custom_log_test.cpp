@@ -194,6 +194,67 @@ TEST_CASE("the Trainer's log is its progress bar and its last line") {
     }
 }
 
+// An evaluation of as many steps as the training: four of 3 s, whatever else the log says. What
+// tells them apart is a line of the evaluation, the training that goes on, or, as tqdm draws one
+// bar below another, the cursor that goes up.
+TEST_CASE("bars of an evaluation with as many steps as the training are no run") {
+    const LogFolder folder;
+    const auto bar = [](int step, double each, const std::string& behind = "") {
+        return fmt::format(" 25%|# | {}/4 [00:03<00:09,  {:.2f}s/it]{}\r", step, each, behind);
+    };
+    const auto evaluation = [&](const std::string& behind) {
+        std::string text;
+        for (int step = 1; step <= 4; ++step) text += bar(step, 0.25, behind);
+        return text;
+    };
+    const std::string logged = "{'loss': 3.5, 'grad_norm': 1, 'learning_rate': 1e-05}\n",
+                      last =
+                          "{'train_runtime': 12.5, 'train_samples_per_second': 3.2, "
+                          "'train_steps_per_second': 0.32, 'train_loss': 3}\n",
+                      evaluated = "{'eval_loss': 3.5, 'eval_runtime': 1.0}\n",
+                      first = bar(1, 3) + bar(2, 3) + logged, second = bar(3, 3) + bar(4, 3);
+    const Points steps{{1, 3}, {2, 3}, {3, 3}, {4, 3}};
+    for (const std::string behind : {"", "\x1b[A"})
+        for (const std::string& said : {std::string(), evaluated})
+            for (const std::string& before : {std::string(), evaluation("")})
+                for (const std::string& after : {std::string(), evaluation("")}) {
+                    CAPTURE(behind, said, before, after);
+                    const std::string between = evaluation(behind) + said;
+                    const auto read =
+                        import_log(folder.file("a.log", before + first + between + second + logged +
+                                                            between + last + after));
+                    REQUIRE(read.runs.size() == 1);
+                    CHECK(series(read.runs[0], "step") == steps);
+                    // evaluations' bars, and what is said of them
+                    const long bars = 8 + (before.empty() ? 0 : 4) + (after.empty() ? 0 : 4);
+                    CHECK(read.lines == LineCounts{4 + 2 + 1, bars + (said.empty() ? 0 : 2), 0});
+                }
+    // A training that begins anew is a run of its own; bars of another length are none.
+    const auto again = import_log(folder.file(
+        "b.log", first + bar(1, 2) + "100%|#| 3/3 [00:01<00:00, 9.00it/s]\r" + bar(2, 2) + logged));
+    REQUIRE(again.runs.size() == 2);
+    CHECK(series(again.runs[1], "step") == Points{{1, 2}, {2, 2}});
+    CHECK(import_log(folder.file("c.log", first + bar(1, 2))).runs.size() == 2);
+    // an evaluation of another length before the training
+    CHECK(values_of(folder, "100%|#| 3/3 [00:01<00:00, 9.00it/s]\r" + first, "step",
+                    "huggingface") == Points{{1, 3}, {2, 3}});
+    // the number of a rank is no title (srun --label)
+    CHECK(values_of(folder, "0: " + bar(1, 3) + "0: " + bar(2, 3) + "0: " + logged, "step",
+                    "huggingface") == Points{{1, 3}, {2, 3}});
+}
+
+// Colours, in the middle of a number's words too, and the name of a window are no part of a line.
+TEST_CASE("a terminal's codes are no part of a log") {
+    const LogFolder folder;
+    const std::string log =
+        "\x1b]0;train\a\x1b[1;32m iteration \x1b[0m  12/  50 | consumed samples: 1 | "
+        "\x1b[33melapsed "
+        "time\x1b[0m per iteration (ms): \x1b[1m1250.5\x1b[0m | \x1b(B\x1b[mglobal batch size: "
+        "\x1b[36m64\x1b[0m | lm loss: 9\n";
+    CHECK(values_of(folder, log, "step", "megatron-lm") == Points{{12, 1.2505}});
+    CHECK(values_of(folder, log, "global_batch", "megatron-lm") == Points{{12, 64}});
+}
+
 // Of 5 steps each: 15 s, and 15 more, which together are 30 s of 10 steps: 3 s. The line of the
 // validation is at 100 s, so that 24 s are of the next five: 4.8. Then the clock begins anew, of a
 // run that was resumed: 6 s of 5 steps, less than 20, at its end: 1.2.

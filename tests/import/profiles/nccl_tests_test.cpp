@@ -364,4 +364,10 @@ TEST_CASE("nccl-tests: a table of wrong rows alone is said") {
     // of the first group
     CHECK((log.rows[0].out_of_place.ranks == 2 && log.rows[0].out_of_place.nodes == 1));
     CHECK(log.notes == std::vector<std::string>{"all_to_all: 1 rows with wrong results left out"});
+    CHECK_THAT(complaint([&] {
+                   (void)read("x.log", devices + nccl_header +
+                                           " 1024 128 float sum -1 7.5 0.1 0.1 1 7.5 0.1 0.1 0\n");
+               }),
+               Contains("which operation it timed, and 1 of its 1 rows have wrong results or no "
+                        "time"));
 }

@@ -75,6 +75,24 @@ bool says(const Profile& p, const std::string& words) {
 
 }  // namespace
 
+// Steps 0 to 3 of 100 us each; then two of another window, 7 and 8, and an evaluation's, whose
+// numbers begin again. Without a bound between them step 3 would last until step 7, 400 us.
+TEST_CASE("steps of several windows are not one row of steps") {
+    MarkedWork m;
+    m.four_steps(100);
+    for (const int number : {7, 8, 0, 1, 2}) {
+        const auto at = static_cast<std::int64_t>(m.calls) * 100;
+        m.mark(number, at, at + 20);
+        m.work(at + 1, at + 2, at + 19);
+    }
+    const Profile p = m.profile();
+    CHECK(p.steps.size() == 4);
+    CHECK(rows(p, "step") == Names{"0: 100.000", "1: 100.000", "2: 100.000", "3: 100.000"});
+    CHECK(says(p,
+               "the numbers of 9 marks of steps jump or begin again: the steps are step 0 to "
+               "step 3"));
+}
+
 // The host is through after 81 us, the device after 395; from the end of one step's work to the
 // next is 100. The first work begins at 5.
 TEST_CASE("a host that runs ahead of the device does not time the steps") {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include <fmt/format.h>
 #include <zlib.h>
 
 #include "import/profiles/collective_times.h"
@@ -191,20 +192,24 @@ TEST_CASE("memory stays bounded: the later half of a trace that is too long is l
     REQUIRE(part.device.size() >= 499);
 }
 
-// The second kernel begins at no time of ours (0) and lasts no more than 35 minutes, the third
-// takes no time at all.
+// The second kernel lasts no more than 35 minutes, the third takes no time at all; the others begin
+// at no time of ours (a time of 0 would be 54 years before those of a clock), one of them in
+// nanoseconds since 1970.
 TEST_CASE("times beyond all clocks do not overflow") {
     const TestFolder folder;
     std::string text =
         R"({"traceEvents":[{"ph":"X","cat":"kernel","name":"a","pid":0,"tid":7,"ts":10,"dur":5,"args":{"device":0,"stream":7}})";
-    for (const char* times : {R"("ts":-9223372036854775808,"dur":4000000000000000)",
-                              R"("ts":1e300,"dur":9223372036854775807)"})
+    for (const char* times :
+         {R"("ts":12,"dur":4000000000000000)", R"("ts":14,"dur":9223372036854775807)",
+          R"("ts":-9223372036854775808,"dur":5)", R"("ts":1e300,"dur":5)", R"("ts":null,"dur":5)",
+          R"("dur":5)", R"("ts":1700000000000000001,"dur":5)"})
         text += R"(,{"ph":"X","cat":"kernel","name":"b","pid":0,"tid":7,)" + std::string(times) +
                 R"(,"args":{"device":0,"stream":7}})";
     const TraceRecords found = read_kineto_records(folder.write("far.json", text + "]}"));
     REQUIRE(found.device.size() == 3);
+    CHECK(found.profile.counts.dropped == 5);
     for (const DeviceRecord& d : found.device) {
-        CHECK((d.start == 10'000 || d.start == 0));
+        CHECK((d.start >= 10'000 && d.start <= 14'000));
         CHECK(d.length.ns() >= 0);
         CHECK(d.length.ns() <= 2147483647LL * 1000);
     }
@@ -237,6 +242,19 @@ TEST_CASE("traces of several processes are refused, and what has no duration is 
     CHECK_THAT(
         notes("30", R"(,{"ph":"B","cat":"cpu_op","name":"aten::mm","pid":4,"tid":2,"ts":3})"),
         Contains("1 events are a begin and an end"));
+    REQUIRE_THROWS_WITH(read(folder, trace("4", "0.0000009", "")),
+                        Contains("none of which lasts a nanosecond"));
+    // without calls, by the process under which each device's work stands
+    const auto work = [](const char* pid, int device) {
+        return fmt::format(
+            R"({{"ph":"X","cat":"kernel","name":"k","pid":{},"tid":7,"ts":9,"dur":3,"args":{{"device":{},"stream":7}}}})",
+            pid, device);
+    };
+    REQUIRE_THROWS_WITH(
+        read(folder, R"({"traceEvents": [)" + work("0", 0) + "," + work("9", 0) + "]}"),
+        Contains("2 processes (pid 0, 9) have work on a device of one number"));
+    CHECK(read(folder, R"({"traceEvents": [)" + work("0", 0) + "," + work("9", 9) + "]}")
+              .counts.other_devices == 1);
     REQUIRE_THROWS_WITH(
         read(
             folder,

@@ -143,7 +143,7 @@ TEST_CASE("times of a PyTorch trace are read to the nanosecond however they are 
         const TraceRecords r = read_kineto_records(
             folder.write("t.json", R"({"traceEvents":[{"ph":"X","cat":"kernel","name":"k","ts":)" +
                                        written + R"(,"dur":1}]})"));
-        return r.device.at(0).start;
+        return r.device.empty() ? -1 : r.device.at(0).start;
     };
     CHECK(start("5") == 5000);
     CHECK(start("1700000000000001 \n\t") == 1'700'000'000'000'001'000);
@@ -151,7 +151,8 @@ TEST_CASE("times of a PyTorch trace are read to the nanosecond however they are 
     CHECK(start("-1.25\r\n") == -1250);
     CHECK(start("12e6") == 12'000'000'000);
     CHECK(start("1.2e+07 ") == 12'000'000'000);
-    CHECK(start("1E16") == 0);  // no time
+    CHECK(start("null") == -1);  // no time: the event is passed over
+    CHECK(start("1E16") == -1);
 }
 
 // A trace is read in pieces of 1 MiB: wherever a piece ends in an event, be it between a backslash

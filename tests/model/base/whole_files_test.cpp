@@ -160,4 +160,6 @@ TEST_CASE(
                                  "\x7f\0\x80\0\xff\x07\x00\x08\xff\xff",
                                  12)) == "\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xef\xbf\xbf");
     CHECK(plain_utf8("").empty());
+    // a colour, a title that ESC \\ ends, a set of characters, a code that is cut
+    CHECK(plain_utf8("a\x1b[1;31mb\x1b[0m \x1b]0;t\x1b\\c\x1b(Bd\x1b]e\nf\x1b[") == "ab cd\nf");
 }
