@@ -10,7 +10,7 @@ FlatList::FlatList(TensorRecorder& tensors, const LayerContext& c, const RankWei
       bucket_(flat_bucket(c, trained)),
       type_(size_of(trained_gradients(c.experiment))),
       zero_(c.experiment.parallelism.zero),
-      to_host_(sends_gradients_to_host(c.experiment)) {}
+      to_host_(keeps_gradients_on_host(c.experiment)) {}
 
 void FlatList::make_weights(Bytes each) {
     if (each == Bytes(0)) return;

@@ -8,12 +8,12 @@
 #include "sim/memory/lifetimes.h"
 #include "sim/memory/transformer_memory.h"
 #include "tests/sim/drawn_experiments.h"
+#include "tests/sim/memory/live_bytes.h"
 
 using namespace stepcast;
 
 namespace {
 
-using Event = AllocatorEvent::Kind;
 using GatherPass = GatheredWeights::Direction;
 
 // GPT-2 with 124,439,808 weights, tied, 16-bit gradients, on two ranks, two micro-batches a step.
@@ -47,18 +47,7 @@ std::vector<double> made(const Experiment& e, const std::string& name, TensorKin
     return made(lifetimes_of(e, {}, 0), name, kind, step);
 }
 
-// Bytes that live at the end, and at most.
-std::pair<double, double> end_and_peak(const Lifetimes& list) {
-    double now = 0, most = 0;
-    for (const AllocatorEvent& event : list.events) {
-        const auto size = static_cast<double>(list.tensors.at(event.id).bytes);
-        if (event.kind == Event::allocate) now += size;
-        if (event.kind == Event::free) now -= size;
-        most = std::max(most, now);
-    }
-    return {now, most};
-}
-double living(const Lifetimes& list) { return end_and_peak(list).first; }
+double living(const Lifetimes& list) { return live_bytes(list).back(); }
 
 // One operator for each number of weights, of two bytes.
 UnitTape unit_of(const std::string& what, const std::vector<int>& elements) {
@@ -108,13 +97,7 @@ std::vector<double> copied_out(bool first_stays) {
         weights.before(static_cast<std::size_t>(unit), 0, direction);
         weights.after(static_cast<std::size_t>(unit), 0, direction);
     }
-    std::vector<double> live;
-    double now = 0;
-    for (const AllocatorEvent& event : tensors.out.events) {
-        const auto bytes = static_cast<double>(tensors.out.tensors.at(event.id).bytes);
-        live.push_back(now += event.kind == AllocatorEvent::Kind::allocate ? bytes : -bytes);
-    }
-    return live;
+    return live_bytes(tensors.out);
 }
 
 }  // namespace
@@ -311,7 +294,7 @@ TEST_CASE("the closed form bounds the list of flat tensors and gathered modules"
         const Routing routing = routing_of(e);
         const double workspaces = 128.0 * mebibyte,
                      listed = (e.workload.moe.experts > 0 ? 128.0 : 64.0) * mebibyte;
-        const double peak = end_and_peak(lifetimes_of(e, routing, 0)).second;
+        const double peak = peak_of(lifetimes_of(e, routing, 0));
         const MemoryUse closed = transformer_memory(e, routing);
         CHECK(peak - listed <= (1 + 1e-5) * (closed.peak.si() / e.runtime.reserved - workspaces));
         ++seen;
