@@ -235,16 +235,17 @@ TEST_CASE("a gradient that no bucket takes stays until the next") {
     CHECK(living(tensors.out) == 400);
 }
 
-// Between a forward and its backward lie, in weights: logits 0; second layer's 6: 2 x 10; its 4: 2
-// x (10 + 6); first layer's 6: 2 x 20. Computed again, a layer's next use is nearer, and what
-// follows is used three times: second layer's 6: 2 x 10 + 4.
-TEST_CASE("weights stay gathered that are used again soon") {
+// Hooks gather what comes next while less is there than the distance; at the end of the forward
+// that is logits 10, the second layer's 6 and 4, the first's 6 and 4, table 10. With 21 the second
+// layer's 6 stay, as 2 x 10 others lie before their backward, and the first's 6 had come while its
+// 4 were used, which go (2 x 16 others). A layer that is computed again is used sooner, its 6 after
+// 2 x 10 + 4 others.
+TEST_CASE("weights stay gathered that are used again soon, and more come ahead") {
     CHECK(left_by_forward(false, false, 0) == 0);
-    CHECK(left_by_forward(false, false, 20) == 2 * 10);
-    CHECK(left_by_forward(false, false, 21) == 2 * (10 + 6));
-    CHECK(left_by_forward(false, false, 40) == 2 * (10 + 6 + 4));
-    CHECK(left_by_forward(true, false, 24) == 2 * 10);
-    CHECK(left_by_forward(true, false, 25) == 2 * (10 + 6));
+    CHECK(left_by_forward(false, false, 20) == 2 * (10 + 6 + 4));
+    CHECK(left_by_forward(false, false, 21) == 2 * (10 + 6 + 6));
+    CHECK(left_by_forward(false, false, 40) == 2 * (10 + 6 + 4 + 6 + 4 + 10));
+    CHECK(left_by_forward(true, false, 25) == 2 * (10 + 6 + 4 + 6));
 }
 
 // One unit of 12 bytes in two parameters, one of 6. Each comes in one tensor and is copied out to
@@ -263,8 +264,8 @@ TEST_CASE("the root of FSDP is gathered once in a step") {
 
 // Both layers have 20 weights: a table that is used again within 21 stays, and is the logits'.
 TEST_CASE("a tied table stays gathered from end to end, or is gathered twice") {
-    CHECK(left_by_forward(false, true, 19) == 2 * 10);
-    CHECK(left_by_forward(false, true, 21) == 2 * (10 + 6));
+    CHECK(left_by_forward(false, true, 19) == 2 * (10 + 6 + 4));
+    CHECK(left_by_forward(false, true, 21) == 2 * (10 + 6 + 6));
 }
 
 // Flat tensors, gathers of modules and fp32 weights: for every way to shard that they concern, the
