@@ -235,6 +235,24 @@ TEST_CASE("a gradient that no bucket takes stays until the next") {
     CHECK(living(tensors.out) == 400);
 }
 
+// One bucket for all: 12 layers of 768 x (2304 + 768 + 2 x 3072) weights and the table of 50257 x
+// 768 in 16 bits, after each of two micro-batches. The norm is of the table first, in fp64; a part
+// of two is larger.
+TEST_CASE("a bucket is copied to be reduced, a gradient for its norm") {
+    constexpr double table = 50257 * 768, matrices = 12 * 768 * (2304 + 768 + 2 * 3072);
+    for (const char* zero : {"1", "2", "3"}) {
+        CAPTURE(zero);
+        const Lifetimes list = lifetimes_of(gpt2(zero, {{"runtime.gradients.bucket", "one"},
+                                                        {"runtime.optimizer.wide_norm", "true"}}),
+                                            {}, 0);
+        const std::size_t copies = *zero == '1' ? 1 : 2, norms = *zero == '3' ? 0 : 1;
+        CHECK(made(list, "gradients", TensorKind::exchanged, 1) ==
+              std::vector<double>(copies, 2 * (table + matrices)));
+        CHECK(made(list, "gradient norm", TensorKind::work, 1) ==
+              std::vector<double>(norms, 8 * table));
+    }
+}
+
 // Hooks gather what comes next while less is there than the distance; at the end of the forward
 // that is logits 10, the second layer's 6 and 4, the first's 6 and 4, table 10. With 21 the second
 // layer's 6 stay, as 2 x 10 others lie before their backward, and the first's 6 had come while its
