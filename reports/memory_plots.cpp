@@ -64,7 +64,7 @@ std::string legend(const AllocatorForecast& f, bool shows_limit) {
 void add_over_time(Drawing& drawing, const AllocatorForecast& f, double high, double limit) {
     Plot plot;
     double at = 0;
-    plot.add_block("time", f.over_time, [&](const AllocatorForecast::Sample& s) -> Row {
+    plot.add_block("time", f.over_time, [&](const AllocatorForecast::Level& s) -> Row {
         return {2 * at++ / real(f.over_time.size()), in_gib(s.allocated), in_gib(s.reserved)};
     });
     plot.add(fmt::format("$time using 1:2 with filledcurves y1=0 fs solid 0.35 noborder lc '{}'",
@@ -103,7 +103,7 @@ void add_stages(Drawing& drawing, const AllocatorForecast& f) {
     if (f.stages.size() < 2) return;
     Plot plot;
     double at = 0;
-    plot.add_block("stages", f.stages, [&](const AllocatorForecast::OfStage& s) -> Row {
+    plot.add_block("stages", f.stages, [&](const AllocatorForecast::Level& s) -> Row {
         return {at++, in_gib(s.allocated), in_gib(s.reserved)};
     });
     plot.add(
@@ -112,7 +112,7 @@ void add_stages(Drawing& drawing, const AllocatorForecast& f) {
     plot.add(
         fmt::format("$stages using 1:2:(0.5) with boxes fs solid 0.6 noborder lc '{}'", colour(0)));
     const auto most = std::ranges::max_element(
-        f.stages, {}, [](const AllocatorForecast::OfStage& s) { return s.reserved; });
+        f.stages, {}, [](const AllocatorForecast::Level& s) { return s.reserved; });
     add_panel_at(
         0.085, 0.265, drawing, std::move(plot),
         fmt::format("set xrange [-0.6:{}]\nset yrange [0:{}]\nset ylabel 'GiB' font "

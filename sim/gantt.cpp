@@ -127,7 +127,7 @@ void add_memory(const Experiment& e, const Routing& routing, const TaskGraph& gr
     gantt.capacity = e.cluster.gpu.memory;
     for (const MemoryPoint& point : points)
         if (point.rank == rank) gantt.memory.emplace_back(point.time, point.in_use);
-    gantt.memory.emplace_back(timeline.end, gantt.memory.back().second);
+    gantt.memory.emplace_back(timeline.end, gantt.memory.front().second);
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ namespace {
 std::mutex lock;
 std::map<std::uintptr_t, std::size_t>
     pieces;  // address: bytes, of cudaMalloc and of reserved ranges
+std::map<std::uintptr_t, std::size_t> pinned;  // the same of the host's, by cudaHostAlloc
 std::size_t taken = 0;
 thread_local cudaError_t last = cudaSuccess;
 
@@ -239,9 +240,16 @@ ANSWER cudaError_t cudaMemGetInfo(std::size_t* left, std::size_t* all) {
     return *all = capacity(), *left = capacity() - taken, cudaSuccess;
 }
 ANSWER cudaError_t cudaHostAlloc(void** at, std::size_t bytes, unsigned) {
-    return *at = std::calloc(1, bytes), cudaSuccess;
+    const std::lock_guard guard(lock);
+    *at = std::calloc(1, bytes);
+    pinned[reinterpret_cast<std::uintptr_t>(*at)] = bytes;
+    return cudaSuccess;
 }
-ANSWER cudaError_t cudaFreeHost(void* at) { return std::free(at), cudaSuccess; }
+ANSWER cudaError_t cudaFreeHost(void* at) {
+    const std::lock_guard guard(lock);
+    pinned.erase(reinterpret_cast<std::uintptr_t>(at));
+    return std::free(at), cudaSuccess;
+}
 ANSWER cudaError_t cudaMemcpy(void* to, const void* from, std::size_t n, cudaMemcpyKind) {
     return bring(to, from, n), host_waits(), cudaSuccess;
 }
@@ -261,7 +269,14 @@ ANSWER cudaError_t cudaMemset(void*, int, std::size_t) { return cudaSuccess; }
 ANSWER cudaError_t cudaMemsetAsync(void*, int, std::size_t, cudaStream_t) { return cudaSuccess; }
 ANSWER cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* a, const void* at) {
     std::memset(a, 0, sizeof *a);
-    a->type = on_device(at) ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;
+    const std::lock_guard guard(lock);
+    const auto address = reinterpret_cast<std::uintptr_t>(at);
+    const auto behind = pinned.upper_bound(address);
+    const bool is_pinned =
+        behind != pinned.begin() && address < std::prev(behind)->first + std::prev(behind)->second;
+    a->type = on_device(at) ? cudaMemoryTypeDevice
+              : is_pinned   ? cudaMemoryTypeHost
+                            : cudaMemoryTypeUnregistered;
     a->devicePointer = on_device(at) ? const_cast<void*>(at) : nullptr;
     a->hostPointer = const_cast<void*>(at);
     return cudaSuccess;

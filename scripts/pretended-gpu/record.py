@@ -73,7 +73,8 @@ def titan(flavor, gpus, batch, seq, label="", sets=(), ac="none", layers=None, *
 
 def ranks(way, model, gpus, batch, seq, label="", sets=(), **more):
     """A plain loop of a model of Transformers over ranks: ddp (DistributedDataParallel), fsdp2 (fully_shard of each layer and the model, reduced in
-    fp32) or accelerate (its FSDP 2, mixed_precision bf16: reduced in bf16); fsdp2 and accelerate keep weights in fp32."""
+    fp32), accelerate (its FSDP 2, mixed_precision bf16: reduced in bf16), deepspeed (bf16, the ZeRO stage of its keys) or trainer (Hugging Face's
+    around DistributedDataParallel); fsdp2 and accelerate keep weights in fp32."""
     c = one("loop", model, batch, seq, label, sets=sets, **more)
     c.update(kind="ranks", way=way, gpus=gpus, id=c["id"].replace("loop", f"{way} {gpus} GPUs", 1))
     return c
@@ -136,6 +137,18 @@ CASES = [
           sets=["zero=0", "runtime.gradients.bucket=25 MiB"]),
     ranks("fsdp1", "llama-6-wide", 8, 2, 2048, sets=[*SHARDED, "runtime.weight_shards=flat", "runtime.gradients.type=training"]),
     one("loop", "mixtral-6", 4, 4096, "grouped", experts="grouped_mm", framework="transformers"),
+    # later that day
+    ranks("trainer", "llama-12", 8, 4, 1024, amp=True, framework="transformers-trainer", sets=["zero=0", "runtime.gradients.bucket=25 MiB"]),
+    ranks("trainer", "qwen3-12", 8, 2, 2048, amp=True, checkpoint=True, framework="transformers-trainer",
+          sets=["zero=0", "runtime.gradients.bucket=25 MiB"]),
+    ranks("deepspeed", "llama-12", 8, 4, 2048, label="zero 1", framework="deepspeed-transformers", sets=["zero=1"]),
+    ranks("deepspeed", "llama-12", 8, 4, 2048, label="zero 2", framework="deepspeed-transformers", sets=["zero=2"]),
+    ranks("deepspeed", "llama-6-wide", 8, 2, 2048, label="zero 2", framework="deepspeed-transformers", sets=["zero=2"]),
+    ranks("deepspeed", "llama-6-wide", 8, 2, 2048, label="zero 3", framework="deepspeed-transformers", sets=["zero=3"]),
+    ranks("deepspeed", "qwen3-12", 8, 4, 1024, label="zero 3", checkpoint=True, framework="deepspeed-transformers", sets=["zero=3"]),
+    # forecast frozen with the mends that the others led to
+    ranks("deepspeed", "qwen3-12", 8, 2, 2048, label="zero 2", framework="deepspeed-transformers", sets=["zero=2"]),
+    ranks("deepspeed", "llama-6-wide", 8, 1, 4096, label="zero 3", checkpoint=True, framework="deepspeed-transformers", sets=["zero=3"]),
 ]
 
 
@@ -237,23 +250,51 @@ def run_titan(torch, c):
     return sum(q.numel() for part in trainer.model_parts for q in part.parameters())
 
 
-def wrapped(torch, c, model):
-    """The model as its way over ranks wraps it, and the context of its forward."""
+def join_ranks(torch, c):
+    """The fake group, and DistributedDataParallel on it: its hook gives no result, and a sum is in place."""
+    from torch.testing._internal.distributed.fake_pg import FakeStore
     for variable, value in dict(RANK=0, LOCAL_RANK=0, WORLD_SIZE=c["gpus"], LOCAL_WORLD_SIZE=min(8, c["gpus"]), MASTER_ADDR="localhost", MASTER_PORT=29500).items():
         os.environ[variable] = str(value)
+    torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=c["gpus"])
+    # it compares shapes that the host reads from the device
+    torch.nn.parallel.distributed._verify_param_shape_across_processes = lambda *_: None
+    wrap = torch.nn.parallel.DistributedDataParallel.__init__
+
+    def reduced(_, bucket):
+        future = torch.futures.Future()
+        future.set_result(bucket.buffer())
+        return future
+
+    def with_hook(self, *arguments, **more):
+        wrap(self, *arguments, **more)
+        self.register_comm_hook(None, reduced)
+
+    torch.nn.parallel.DistributedDataParallel.__init__ = with_hook
+
+
+def deepspeed_loop(torch, users, bench, c, watch, model):
+    import deepspeed
+    # the fake group gives no list of another rank to compare with
+    deepspeed.runtime.zero.partitioned_param_coordinator.assert_ints_same_as_other_ranks = lambda *_: None
+    stage = int(next(one for one in c["sets"] if one.startswith("zero="))[5:])
+    settings = {"train_micro_batch_size_per_gpu": c["batch"], "bf16": {"enabled": True}, "zero_optimization": {"stage": stage}, "gradient_clipping": 1.0}
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    engine = deepspeed.initialize(model=model, optimizer=optimizer, config=settings)[0]
+    bench.clear()
+    batches = users.random_tokens(bench, c)
+    while not watch.finished():
+        tokens = batches[watch.done % len(batches)]
+        loss = engine(input_ids=tokens, labels=tokens).loss
+        engine.backward(loss)
+        engine.step()
+        watch.end()
+
+
+def wrapped(torch, c, model):
+    """The model as its way over ranks wraps it."""
     layer = type((model.model.layers if hasattr(model, "model") else model.transformer.h)[0])
     if c["way"] == "ddp":
-        # it compares shapes that the host reads from the device
-        torch.nn.parallel.distributed._verify_param_shape_across_processes = lambda *_: None
-        model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[0])
-
-        def reduced(_, bucket):  # the fake group gives no result; a sum is in place
-            future = torch.futures.Future()
-            future.set_result(bucket.buffer())
-            return future
-
-        model.register_comm_hook(None, reduced)
-        return model
+        return torch.nn.parallel.DistributedDataParallel(model, device_ids=[0])
     if c["way"] == "accelerate":
         import accelerate
         os.environ["ACCELERATE_USE_FSDP"] = "true"
@@ -275,12 +316,16 @@ def wrapped(torch, c, model):
 
 
 def run_ranks(torch, users, bench, c, watch):
-    from torch.testing._internal.distributed.fake_pg import FakeStore
-    torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=c["gpus"])
-    model = users.build_hub(bench, c["model"], c["seq"], torch.bfloat16 if c["way"] == "ddp" and not c["amp"] else torch.float32)
+    join_ranks(torch, c)
+    if c["way"] == "trainer":
+        return users.run_trainer(bench, c, watch)["parameters"]
+    model = users.build_hub(bench, c["model"], c["seq"], torch.bfloat16 if c["way"] in ("ddp", "deepspeed") and not c["amp"] else torch.float32)
     if c["checkpoint"]:
         model.gradient_checkpointing_enable()
     weights = sum(q.numel() for q in model.parameters())
+    if c["way"] == "deepspeed":
+        deepspeed_loop(torch, users, bench, c, watch, model)
+        return weights
     model = wrapped(torch, c, model)
     bench.clear()  # the whole model was built on the device, which no rank of a larger one could
     users.plain_loop(bench, c, watch, model, users.random_tokens(bench, c), lambda x: model(input_ids=x, labels=x).loss)
@@ -322,7 +367,7 @@ def record(cases, snapshots):
     for c in cases:
         command = [sys.executable, __file__, "--one", c["id"]] + (["--snapshot", os.path.join(snapshots, c["id"].replace(" ", "-") + ".pickle")] if snapshots else [])
         # DistributedDataParallel sends the order of its buckets over the device
-        keeps = {"PRETENDED_GPU_KEEPS": "1"} if c.get("way") == "ddp" else {}
+        keeps = {"PRETENDED_GPU_KEEPS": "1"} if c.get("way") in ("ddp", "trainer") else {}
         try:
             ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env={**os.environ, **keeps})
             row = json.loads(ran.stdout.strip().splitlines()[-1])

@@ -20,7 +20,8 @@ namespace stepcast {
 namespace {
 
 constexpr std::size_t samples = 240;
-constexpr double nearly_full = 0.95;  // of what the device can give: remedies are told, too
+constexpr double most_passes = 50'000;  // of a layer, in a step
+constexpr double nearly_full = 0.95;    // of what the device can give: remedies are told, too
 
 Bytes bytes_of(std::int64_t bytes) { return Bytes(real(bytes)); }
 
@@ -58,22 +59,24 @@ StageReplay likely_fullest(const Experiment& e, const Routing& routing) {
     return second.result.peak.reserved > fullest.result.peak.reserved ? second : fullest;
 }
 
+double passes_of_layers(const Experiment& e, int micro_batches) {
+    return real(e.workload.layers) / e.parallelism.pp * micro_batches;
+}
+
 // Sums that no device could hold, and lists of more than some million requests, tell no more when
 // they are replayed.
 bool is_replayed_in_time(const Experiment& e, const MemoryUse& closed) {
     constexpr Bytes most(1e14);
-    constexpr double most_passes = 50'000;  // of a layer, in a step
     const Parallelism& p = e.parallelism;
     const int all = micro_batches(p);
     // the others repeat (lifetimes.cpp)
     const bool repeats = !traits(p.schedule).forwards_first && all % p.pp == 0;
-    const double passes =
-        real(e.workload.layers) / p.pp * (repeats ? std::min(all, 8 + 4 * p.pp * p.vp) : all);
-    return closed.peak < most && passes < most_passes;
+    return closed.peak < most &&
+           passes_of_layers(e, repeats ? std::min(all, 8 + 4 * p.pp * p.vp) : all) < most_passes;
 }
 
 // The stage that reserves most; `stages` gets the peaks of all.
-StageReplay fullest_stage(const Experiment& e, std::vector<AllocatorForecast::OfStage>& stages) {
+StageReplay fullest_stage(const Experiment& e, std::vector<AllocatorForecast::Level>& stages) {
     const Routing routing = fullest_draw(e).routing;
     StageReplay fullest;
     for (int stage = 0; stage < e.parallelism.pp; ++stage) {
@@ -165,7 +168,7 @@ void add_remedies(AllocatorForecast& forecast, const Experiment& e, Bytes availa
         } catch (const ConfigError&) {  // not legal here
             continue;
         }
-        std::vector<AllocatorForecast::OfStage> stages;
+        std::vector<AllocatorForecast::Level> stages;
         const Bytes reserved = bytes_of(fullest_stage(other, stages).result.peak.reserved);
         if (reserved < forecast.reserved)
             forecast.remedies.push_back({key.key, key.value, reserved, reserved <= available});
@@ -207,6 +210,21 @@ MemoryUse memory_forecast(const Experiment& e) {
     use.overheads = context + (use.reserved - use.peak);
     use.tight = use.fits && is_tight(e, use.reserved + context, use);
     return use;
+}
+
+std::vector<SlotMemory> memory_of_slots(const Experiment& e, const Routing& routing, int stage) {
+    if (passes_of_layers(e, micro_batches(e.parallelism)) >= most_passes) return {};
+    const Lifetimes list = lifetimes_of(e, routing, stage, MicroBatches::all);
+    const auto levels = held(e, list, Bytes(0), Levels::all).levels;
+    std::vector<SlotMemory> slots;
+    for (std::size_t i = 0; i < list.slots.size(); ++i) {
+        const std::size_t end = i + 1 < list.slots.size() ? list.slots[i + 1] : levels.size();
+        std::int64_t most = 0;
+        for (std::size_t j = list.slots[i] - 1; j < end; ++j)  // the weights come before
+            most = std::max(most, levels[j].allocated);
+        slots.push_back({bytes_of(most), bytes_of(levels[end - 1].allocated)});
+    }
+    return slots;
 }
 
 AllocatorForecast allocator_forecast(const Experiment& e) {

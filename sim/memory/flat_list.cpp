@@ -10,7 +10,7 @@ FlatList::FlatList(TensorRecorder& tensors, const LayerContext& c, const RankWei
       bucket_(flat_bucket(c, trained)),
       type_(size_of(trained_gradients(c.experiment))),
       zero_(c.experiment.parallelism.zero),
-      to_host_(sends_gradients_to_host(c.experiment)) {}
+      to_host_(keeps_gradients_on_host(c.experiment)) {}
 
 void FlatList::make_weights(Bytes each) {
     if (each == Bytes(0)) return;
@@ -61,12 +61,17 @@ void FlatList::take_part() {
         taken_ = tensors_.make(TensorKind::gradients, "flat gradients", part_ * type_.si());
 }
 
+TensorId FlatList::copy_of(double bytes) {
+    return tensors_.make(TensorKind::exchanged, "gradients", bytes,
+                         zero_ == 3 ? gather_stream : std::uint8_t{0});
+}
+
 void FlatList::reduce() {
     if (in_bucket_ == 0) return;
+    TensorIds copy;
+    if (in_bucket_ > 1) copy.push_back(copy_of(filled_ * type_.si()));
     if (zero_ == 2) take_part();
-    if (zero_ == 3 && in_bucket_ > 1)
-        tensors_.free(
-            tensors_.make(TensorKind::exchanged, "gradients", filled_ * type_.si(), gather_stream));
+    tensors_.free(copy);
     tensors_.free(oversized_);
     filled_ = 0;
     in_bucket_ = 0;
@@ -88,13 +93,20 @@ void FlatList::end_backward() {
 // Each goes when it has been copied; the first full bucket makes the part.
 void FlatList::reduce_whole(TensorIds& whole) {
     double filled = 0;
+    const auto reduce_bucket = [&] {
+        const TensorId copy = copy_of(filled);
+        take_part();
+        tensors_.free(copy);
+        filled = 0;
+    };
     for (const TensorId id : whole) {
-        filled += static_cast<double>(tensors_.out.tensors[id].bytes);
-        if (filled > bucket_ * type_.si()) take_part();
+        const auto bytes = static_cast<double>(tensors_.out.tensors[id].bytes);
+        if (filled > 0 && filled + bytes > bucket_ * type_.si()) reduce_bucket();
+        filled += bytes;
         tensors_.free(id);
     }
     whole.clear();
-    take_part();
+    reduce_bucket();
     tensors_.free(buckets_);
     accumulated_ = taken_;
     taken_.reset();
@@ -103,6 +115,8 @@ void FlatList::reduce_whole(TensorIds& whole) {
 void FlatList::update(TensorIds& whole, Bytes moments) {
     const Experiment& e = c_.experiment;
     if (zero_ == 1) reduce_whole(whole);
+    if (const Bytes norm = norm_copy(c_, part_); norm > Bytes(0))
+        tensors_.free(tensors_.make(TensorKind::work, "gradient norm", norm.si()));
     const UpdateCopies copies = update_copies(e);
     for (const FlatGroup& group : groups_)
         for (const double piece : update_pieces(e, group.part)) {

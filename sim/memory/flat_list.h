@@ -28,6 +28,7 @@ private:
     void open();
     void reduce();
     void take_part();
+    TensorId copy_of(double bytes);
     void reduce_whole(TensorIds& whole);
 
     TensorRecorder& tensors_;

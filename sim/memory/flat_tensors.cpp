@@ -57,6 +57,12 @@ std::vector<double> update_pieces(const Experiment& e, double part) {
     return pieces;
 }
 
+Bytes norm_copy(const LayerContext& c, double part) {
+    const int zero = c.experiment.parallelism.zero;
+    if (!c.experiment.runtime.optimizer.wide_norm || zero < 1 || zero > 2) return Bytes(0);
+    return std::min(part, table_gradient(c) / c.shape.element()) * Bytes(8);
+}
+
 bool brings_modules(const LayerContext& c) {
     return brings_each_pass(c) && gathers_by_module(c.experiment);
 }
@@ -67,16 +73,17 @@ Bytes flat_lasting(const LayerContext& c, const StageWeights& stage) {
     return flat_bucket(c, stage.all) * size_of(trained_gradients(e));
 }
 
-// Zero 3: the copy of a bucket. Zero 2: what an earlier micro-batch has left. A gradient that does
-// not fit into a bucket waits until the next one comes, and what the logits make of a shared
-// table's until the embedding's comes. Zero 1 has all gradients in any case.
+// The copy of a bucket, and below zero 3 the buckets. Zero 2: what an earlier micro-batch has left.
+// A gradient that does not fit into a bucket waits until the next one comes, and what the logits
+// make of a shared table's until the embedding's comes. Zero 1 has all gradients in any case.
 Bytes flat_backward(const LayerContext& c, const StageWeights& stage) {
     const Experiment& e = c.experiment;
     if (!has_flat_gradients(e)) return Bytes(0);
     const int zero = e.parallelism.zero;
     const double bucket = flat_bucket(c, stage.all),
                  largest = std::max(stage.matrices.largest, table_gradient(c) / c.shape.element());
-    double elements = zero == 3 ? std::min(bucket, stage.all.all()) : flat_buckets(e) * bucket;
+    double elements =
+        std::min(bucket, stage.all.all()) + (zero == 3 ? 0 : flat_buckets(e) * bucket);
     if (zero > 1 && largest > bucket) elements += largest;
     if (zero > 1 && e.workload.tied) elements += table_gradient(c) / c.shape.element();
     if (zero == 2 && micro_batches(e.parallelism) > 1)
@@ -89,9 +96,11 @@ Bytes flat_update(const LayerContext& c, const StageWeights& stage) {
     const double part = part_of(flat_groups(c, stage.all));
     const std::vector<double> pieces = update_pieces(e, part);
     const Bytes each = update_copies(e).sum() + update_roots(e),
-                copies = pieces.empty() ? Bytes(0) : pieces.front() * each;
+                copies =
+                    std::max(pieces.empty() ? Bytes(0) : pieces.front() * each, norm_copy(c, part));
     if (e.parallelism.zero != 1) return copies;
-    const double reduced = part + flat_buckets(e) * flat_bucket(c, stage.all);
+    const double bucket = flat_bucket(c, stage.all),
+                 reduced = part + flat_buckets(e) * bucket + std::min(bucket, stage.all.all());
     return std::max(copies, reduced * size_of(trained_gradients(e)));
 }
 

@@ -5,9 +5,11 @@
 //     Buckets of reduce_bucket_size, whatever is in them, from the first gradient of a backward
 //     (:3256, two with overlap_comm) to its end (:1061); under zero 1 to the reduction that ends
 //     the step. A gradient's own tensor goes when it has been copied (:1457), unless it is larger
-//     than a bucket (:1443). What a rank keeps of the first full bucket makes one tensor of its
-//     part (:2186); later micro-batches make another and add it (:1043). The update flattens the
-//     part once more, casts that to fp32 and frees the others (:3114).
+//     than a bucket (:1443). A bucket of several is copied once more to be reduced (:2367), and the
+//     norm is of fp64 copies, one gradient after another (:2684). What a rank keeps of the first
+//     full bucket makes one tensor of its part (:2186); later micro-batches make another and add it
+//     (:1043). The update flattens the part once more, casts that to fp32 and frees the others
+//     (:3114).
 //   zero 3: masters, moments and updates in pieces of sub_group_size (stage3.py:1210); one bucket
 //     and the part of the gradients stay from the first step on (:780, :791); a bucket of several
 //     gradients is copied once more to be scattered (comm/coalesced_collectives.py:122).
@@ -34,6 +36,9 @@ int flat_buckets(const Experiment& experiment);
 
 // Elements of a part that are updated at a time.
 std::vector<double> update_pieces(const Experiment& experiment, double part);
+
+// The gradient of the first of a part's tensors, the embedding's, in fp64 for its norm.
+Bytes norm_copy(const LayerContext& context, double part);
 
 // Whether each module brings its weights for a pass (gathered_weights.h).
 bool brings_modules(const LayerContext& context);

@@ -53,8 +53,9 @@ void GatheredWeights::share_table() {
 void GatheredWeights::gather(std::size_t module) {
     const Module& of = modules_[module];
     if (of.stays && !staying_.empty()) return;
-    if (of.bytes > 0 && !gathered_.contains(module))
-        gathered_[module] = tensors_.make(TensorKind::gathered, of.what, of.bytes, gather_stream);
+    if (of.bytes == 0 || gathered_.contains(module)) return;
+    gathered_[module] = tensors_.make(TensorKind::gathered, of.what, of.bytes, gather_stream);
+    live_ += of.bytes;
 }
 
 void GatheredWeights::release(std::size_t module) {
@@ -62,6 +63,7 @@ void GatheredWeights::release(std::size_t module) {
     if (found == gathered_.end()) return;
     tensors_.free(found->second);
     gathered_.erase(found);
+    live_ -= modules_[module].bytes;
 }
 
 void GatheredWeights::copy_out(std::size_t unit, Direction direction) {
@@ -73,6 +75,15 @@ void GatheredWeights::copy_out(std::size_t unit, Direction direction) {
     if (!is_forward) release(unit);
     if (unit == 0) return;
     is_forward ? release(unit - 1) : gather(unit - 1);
+}
+
+void GatheredWeights::fetch_ahead(std::size_t unit, std::size_t own, Direction direction) {
+    const bool is_backward = direction == Direction::backward;
+    const std::size_t end = is_backward                       ? own
+                            : direction == Direction::forward ? modules_.size()
+                                                              : firsts_[unit + 1];
+    for (std::size_t i = own + 1; i < end && live_ < reuse_bytes_; ++i) gather(i);
+    for (std::size_t i = end; i-- > 0 && live_ < reuse_bytes_;) gather(i);
 }
 
 void GatheredWeights::before(std::size_t unit, std::size_t module, Direction direction) {
@@ -88,6 +99,7 @@ void GatheredWeights::before(std::size_t unit, std::size_t module, Direction dir
     } else if (own + 1 < (direction == Direction::rerun ? firsts_[unit + 1] : modules_.size())) {
         gather(own + 1);
     }
+    fetch_ahead(unit, own, direction);
 }
 
 void GatheredWeights::after(std::size_t unit, std::size_t module, Direction direction) {

@@ -7,9 +7,11 @@
 // is gathered (torch 2.11, distributed/fsdp/_fully_shard/_fsdp_param_group.py: wait_for_unshard,
 // pre_backward; _fsdp_state.py: _post_forward).
 // Modules' weights stay if they are used again before
-// reuse_distance other weights (:574). So weights of the last layers stay from the forward to the
-// backward, and those of a tied table from one end of the model to the other. Of one rank, too:
-// what it gathers is a copy.
+// reuse_distance other weights (:653). So weights of the last layers stay from the forward to the
+// backward, and those of a tied table from one end of the model to the other. Every module's hook
+// gathers more of what comes next while less is there than stage3_max_live_parameters (:426), in
+// DeepSpeed by default as many as reuse_distance, and the backward's follow the forward's. Of one
+// rank, too: what it gathers is a copy.
 #pragma once
 
 #include <map>
@@ -50,12 +52,13 @@ private:
     };
     void gather(std::size_t module);
     void release(std::size_t module);
+    void fetch_ahead(std::size_t unit, std::size_t own, Direction direction);
     void copy_out(std::size_t unit, Direction direction);
     void set_distances(const std::vector<UnitModules>& units);
     void share_table();
 
     TensorRecorder& tensors_;
-    double reuse_bytes_;
+    double reuse_bytes_, live_ = 0;
     std::vector<Module> modules_;
     std::vector<std::size_t> firsts_;
     std::map<std::size_t, TensorId> gathered_;

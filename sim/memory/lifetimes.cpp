@@ -62,17 +62,19 @@ bool is_ahead(const Experiment& e) {
 
 class StepWriter : public TensorRecorder {
 public:
-    StepWriter(const Experiment& e, const Routing& routing, int stage)
+    StepWriter(const Experiment& e, const Routing& routing, int stage, MicroBatches written)
         : e_(e),
           c_{e, rank_shape(e), rank_groups(e), routing},
-          order_(schedule_orders(shortened(e.parallelism, is_ahead(e)))[as_index(stage)]),
+          order_(schedule_orders(written == MicroBatches::all
+                                     ? e.parallelism
+                                     : shortened(e.parallelism, is_ahead(e)))[as_index(stage)]),
           units_(c_, chunks_by_stage(paths_of(e.workload, e.parallelism),
                                      e.parallelism.pp)[as_index(stage)]) {
         const UnitTape& middle = *units_[0][units_[0].size() / 2].tape;
         lead_.emplace(
             *this, is_ahead(e) ? e.runtime.host_lead : 0,
             std::array{launches_of(middle, Phase::forward), launches_of(middle, Phase::backward)});
-        if (e.parallelism.zero == 3 && shards_gradients())
+        if (e.parallelism.zero == 3 && brings_each_pass(c_))
             gathers_.emplace(*this, units_.gathered(), by_module_ && e.workload.tied,
                              by_module_ ? e.runtime.reuse_distance * c_.shape.element().si() : 0);
         if (has_flat_gradients(e)) flat_.emplace(*this, c_, units_.trained());
@@ -85,7 +87,12 @@ public:
             if (step == 1 && buckets_) buckets_->rebuild(units_.matrices());
             if (step == 1 && e_.run.cuda_graph)
                 out.events.push_back({AllocatorEvent::Kind::capture, 0, 0, 0});
-            for (const Slot& slot : order_) run(slot);
+            out.slots.clear();
+            for (const Slot& slot : order_) {
+                out.slots.push_back(out.events.size());
+                run(slot);
+            }
+            out.slots.push_back(out.events.size());
             update();
         }
         return std::move(out);
@@ -121,8 +128,6 @@ private:
     }
     // of a weight, both together
     [[nodiscard]] Bytes moments() const { return moment_bytes(e_, size_of(trained_dtype(e_))); }
-    [[nodiscard]] bool frees() const { return frees_gradients(e_) && !sends_gradients_to_host(e_); }
-    [[nodiscard]] bool shards_gradients() const { return brings_each_pass(c_); }
 
     template <class Call>
     void for_units(Call&& call) {
@@ -171,7 +176,8 @@ private:
         if (flat_) flat_->make_weights(each(TensorKind::weights));
         make_rows(TensorKind::weights);
         if (flat_) flat_->make_gradients();
-        if (!frees() && !(flat_ && e_.parallelism.zero > 1)) make_rows(TensorKind::gradients);
+        if (!frees_each_step(e_) && !(flat_ && e_.parallelism.zero > 1))
+            make_rows(TensorKind::gradients);
         if (flat_) flat_->make_masters(each(TensorKind::optimizer));
         make_rows(TensorKind::optimizer);
         if (reducer_element(c_) > Bytes(0)) buckets_.emplace(*this, c_).make(units_.matrices());
@@ -557,11 +563,12 @@ private:
 
 }  // namespace
 
-Lifetimes lifetimes_of(const Experiment& e, const Routing& routing, int stage) {
+Lifetimes lifetimes_of(const Experiment& e, const Routing& routing, int stage,
+                       MicroBatches written) {
     if (e.workload.kind != Workload::Kind::transformer)
         throw std::logic_error("lifetimes_of: of transformers only");
     const Experiment as_run = as_eager(e);
-    return StepWriter(as_run, routing, stage).write();
+    return StepWriter(as_run, routing, stage, written).write();
 }
 
 }  // namespace stepcast

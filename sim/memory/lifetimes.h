@@ -27,9 +27,15 @@ struct Lifetimes {
     std::vector<AllocatorEvent> events;
     std::vector<StepTensor> tensors;  // by id
     std::vector<std::string> names;   // of operators
+    // events before each slot of the second step, and before its update
+    std::vector<std::size_t> slots;
 };
 
+// Whether a step has all micro-batches, or as many as it takes to repeat.
+enum class MicroBatches : std::uint8_t { until_they_repeat, all };
+
 // `stage` of the pipeline. Throws std::logic_error for another kind of workload than transformers.
-Lifetimes lifetimes_of(const Experiment& experiment, const Routing& routing, int stage);
+Lifetimes lifetimes_of(const Experiment& experiment, const Routing& routing, int stage,
+                       MicroBatches micro_batches = MicroBatches::until_they_repeat);
 
 }  // namespace stepcast

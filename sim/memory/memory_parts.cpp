@@ -67,16 +67,15 @@ Bytes sharding_buffers(const LayerContext& c, const StageWeights& stage) {
 }
 
 // What a backward adds to the activations: flat tensors, copies of fp32 weights, and what modules
-// have gathered: those of its layer and the next, a shared table, and the layers that stay until
-// their backward, of whose weights reuse_distance counts each twice.
+// have gathered: those of its layer and the next, a shared table, and as many as reuse_distance,
+// which stay or are gathered ahead.
 Bytes backward_buffers(const LayerContext& c, const StageWeights& stage) {
     const Experiment& e = c.experiment;
     Bytes all = flat_backward(c, stage);
     if (makes_casts(e) && !casts_weights(e)) all += shared_out(c, stage.all, 3) * c.shape.element();
     if (brings_modules(c))
-        all +=
-            std::min(stage.all.all(), 0.5 * e.runtime.reuse_distance + 3 * stage.largest_gathered) *
-            c.shape.element();
+        all += std::min(stage.all.all(), e.runtime.reuse_distance + 3 * stage.largest_gathered) *
+               c.shape.element();
     return all;
 }
 

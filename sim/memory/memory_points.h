@@ -7,8 +7,8 @@
 
 namespace stepcast {
 
-// The memory of each rank during and after each slot of its stage. `graph` is that of the
-// experiment; empty where memory over time is not modelled.
+// What the tensors of each rank take during and after each slot of its stage; after the last one
+// at most until the step ends. `graph` is that of the experiment; empty where nothing is replayed.
 std::vector<MemoryPoint> memory_points(const Experiment& experiment, const Routing& routing,
                                        const TaskGraph& graph, const Trace& trace);
 

@@ -51,6 +51,14 @@ Bytes moment_bytes(const Experiment& e, Bytes stored) {
     return Bytes(0);
 }
 
+bool keeps_gradients_on_host(const Experiment& e) {
+    return sends_gradients_to_host(e) || keeps_weights_on_host(e);
+}
+
+bool frees_each_step(const Experiment& e) {
+    return frees_gradients(e) && !keeps_gradients_on_host(e);
+}
+
 MemoryUse summed_up(MemoryUse use, const Experiment& e, Bytes process) {
     const Bytes tensors =
         use.weights + use.gradients + use.optimizer + use.activations + use.buffers;

@@ -36,6 +36,13 @@ Bytes optimizer_bytes(const Experiment& experiment, Bytes stored);
 // for weights of 100,000 elements and more, prefetched before each update).
 Bytes moment_bytes(const Experiment& experiment, Bytes stored);
 
+// Whether no gradient stays on the device: of weights that the host keeps it cannot, since a
+// gradient lies where its weight does (torch 2.11, _fully_shard/_fsdp_collectives.py:
+// foreach_reduce, offload_to_cpu).
+bool keeps_gradients_on_host(const Experiment& experiment);
+// Whether they exist on the device only from a backward to the update.
+bool frees_each_step(const Experiment& experiment);
+
 // Whether what fits leaves less free than cluster.overheads.margin, or is likely enough to fail.
 bool is_tight(const Experiment& experiment, Bytes needed, const MemoryUse& use);
 

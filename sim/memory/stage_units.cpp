@@ -47,18 +47,21 @@ TensorList StageUnits::matrices() const {
 
 namespace {
 
-// In one tensor, which DTensors copy out to their parameters.
+// In one tensor, which DTensors copy out to their parameters. Packed weights come as they are
+// stored (torchao 0.9, dtypes/nf4tensor.py: fsdp_pre_all_gather; bitsandbytes'
+// bnb_4bit_quant_storage).
 UnitModules whole_unit(const LayerContext& c, const UnitPlace& unit) {
     UnitModules of{unit.tape->what, unit.again, {}};
     const RankWeights& trained = unit.tape->weights.trained;
     const double element = c.shape.element().si(), common = in_common(c, trained),
-                 frozen = in_common(c, unit.tape->weights.frozen);
-    of.bytes = {element * (common + frozen)};
+                 packed = unit.layer >= 0 ? packed_bytes(c.experiment.workload) : 0,
+                 frozen = in_common(c, unit.tape->weights.frozen) * (packed > 0 ? packed : element);
+    of.bytes = {element * common + frozen};
     if (c.experiment.runtime.weight_shards == WeightShards::flat) return of;
     if (common > 0)
         for (const std::int64_t matrix : unit.tape->matrices)
             of.parameters.push_back(real(matrix) * element * common / trained.all());
-    if (frozen > 0) of.parameters.push_back(element * frozen);
+    if (frozen > 0) of.parameters.push_back(frozen);
     return of;
 }
 

@@ -33,10 +33,9 @@ StageMemory stage_memory(const LayerContext& c, const UnitMemory& units,
     return memory;
 }
 
-// For each slot calls `call(moment, after)`: the kept activations and the work while it runs, and
-// the kept activations afterwards.
-template <class Call>
-void along(const Order& order, const std::vector<ChunkMemory>& chunks, Call&& call) {
+// The kept activations and the work of the slot in which both are most.
+Activations fullest_moment(const Order& order, const std::vector<ChunkMemory>& chunks) {
+    Activations fullest;
     Bytes now;
     for (const Slot& slot : order) {
         const ChunkMemory& chunk = chunks[as_index(slot.chunk)];
@@ -46,10 +45,11 @@ void along(const Order& order, const std::vector<ChunkMemory>& chunks, Call&& ca
                              : slot.pass == Pass::backward ? chunk.whole
                                                            : chunk.half;
         during.kept += now;
+        consider(fullest, during);
         if (slot.pass == Pass::forward) now += chunk.kept;
         if (slot.pass == Pass::input_backward) now += chunk.put_off;
-        call(during, now);
     }
+    return fullest;
 }
 
 }  // namespace
@@ -68,22 +68,6 @@ Experiment as_eager(Experiment e) {
     return e;
 }
 
-std::vector<SlotMemory> memory_of_slots(const Experiment& experiment, int stage,
-                                        const Routing& routing) {
-    const Experiment e = as_eager(experiment);
-    const LayerContext context{e, rank_shape(e), rank_groups(e), routing};
-    const auto s = as_index(stage);
-    const auto chunks = chunks_by_stage(paths_of(e.workload, e.parallelism), e.parallelism.pp);
-    const StageMemory memory = stage_memory(context, unit_memory(context), chunks[s]);
-    const Bytes process = process_memory(e, context.groups);
-    std::vector<SlotMemory> slots;
-    along(schedule_orders(e.parallelism)[s], memory.chunks, [&](const Activations& m, Bytes after) {
-        slots.push_back({memory_of(context, memory.weights, m, process).peak,
-                         memory_of(context, memory.weights, {after, {}}, process).peak});
-    });
-    return slots;
-}
-
 std::vector<MemoryUse> memory_of_stages(const Experiment& experiment, const Routing& routing) {
     const Experiment e = as_eager(experiment);
     const LayerContext context{e, rank_shape(e), rank_groups(e), routing};
@@ -94,9 +78,7 @@ std::vector<MemoryUse> memory_of_stages(const Experiment& experiment, const Rout
     for (const std::vector<Chunk>& chunks :
          chunks_by_stage(paths_of(e.workload, e.parallelism), e.parallelism.pp)) {
         const StageMemory memory = stage_memory(context, units, chunks);
-        Activations fullest;
-        along(orders[stages.size()], memory.chunks,
-              [&](const Activations& moment, Bytes) { consider(fullest, moment); });
+        const Activations fullest = fullest_moment(orders[stages.size()], memory.chunks);
         stages.push_back(
             with_doubt(memory_of(context, memory.weights, fullest, process), e, process));
     }

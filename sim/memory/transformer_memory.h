@@ -8,12 +8,6 @@
 
 namespace stepcast {
 
-// The peak of a rank of one stage for each slot in schedule order: while the slot runs, and after
-// it has ended.
-struct SlotMemory {
-    Bytes during, after;
-};
-
 // A transformer: states under each ZeRO stage, activations as the pipeline schedule keeps them, and
 // buffers. The first function returns the fullest stage. `routing` is of one expert-parallel group,
 // and its fullest rank counts; an empty routing is balanced.
@@ -24,8 +18,5 @@ std::vector<MemoryUse> memory_of_stages(const Experiment& experiment, const Rout
 // tensors: weights, gradients and moments of one type, gradients that go with the step, and the
 // loss of fp32 logits, which keeps their logarithm of the softmax (notes/pytorch.md).
 Experiment as_eager(Experiment script);
-
-std::vector<SlotMemory> memory_of_slots(const Experiment& experiment, int stage,
-                                        const Routing& routing = {});
 
 }  // namespace stepcast

@@ -15,11 +15,8 @@ static constexpr double first_bucket = 1 * mebibyte;
 bool adds_up_whole(const LayerContext& c) {
     const Experiment& e = c.experiment;
     return e.parallelism.pp > 1 && e.parallelism.zero >= 2 && c.groups.shard.size() > 1 &&
-           e.runtime.weight_shards == WeightShards::dtensors && frees_gradients(e) &&
-           !sends_gradients_to_host(e);
+           e.runtime.weight_shards == WeightShards::dtensors && frees_each_step(e);
 }
-
-bool WeightGradients::frees() const { return frees_gradients(e_) && !sends_gradients_to_host(e_); }
 
 // The unit is an end of the model whose weights are the other end's, too: what the logits make of
 // their gradient waits for the embedding's.
@@ -36,7 +33,7 @@ void WeightGradients::add(const OperatorTape& op, const UnitTape& unit) {
     if (flat_ && flat_->add(op.what, bytes / element.si(), of_table && unit.what == "head")) return;
     if (brings_each_pass(c_) || adds_up_whole(c_)) {
         of_unit_.push_back(pass());
-    } else if (frees()) {
+    } else if (frees_each_step(e_)) {
         const auto key = std::pair{tensors_.layer, of_table ? "table" : op.what};
         if (own_.contains(key)) return tensors_.free(pass());
         own_[key] = tensors_.make(TensorKind::gradients, op.what,
@@ -115,7 +112,7 @@ void WeightGradients::keep_piece(const UnitTape& unit, const RankWeights& weight
     const double piece = shared_out(c_, weights, adds_up_whole(c_) ? 1 : 2);
     const Bytes kept = keeps_wide_weights(e_) ? std::max(type, Bytes(4)) : type;
     const auto key = std::pair{tensors_.layer, unit.what};
-    const bool stays = frees() && !own_.contains(key);
+    const bool stays = frees_each_step(e_) && !own_.contains(key);
     TensorIds reduced;
     if (!stays || kept != type)
         reduced = {

@@ -31,7 +31,6 @@ public:
     void end_update();
 
 private:
-    [[nodiscard]] bool frees() const;
     [[nodiscard]] bool shares_table(const OperatorTape& op) const;
     void accumulate(const UnitTape& unit);
     void reduce(const UnitTape& unit);

@@ -93,7 +93,7 @@ void for_weight_tensors(const LayerContext& c, Call&& call) {
     }
     if (is_narrow(c.shape.matrix))
         call({.of = narrow, .each = size_of(c.shape.matrix), .copies = 2});
-    if (!sends_gradients_to_host(e))
+    if (!keeps_gradients_on_host(e))
         call({.kind = gradients, .from = 2, .each = size_of(trained_gradients(e))});
     if (e.run.offload_optimizer) return;
     const Bytes moments = moment_bytes(e, own),

@@ -36,9 +36,9 @@ struct AllocatorForecast {
         Bytes lasting, activations, work;
         friend bool operator==(const OfLayer&, const OfLayer&) = default;
     };
-    struct OfStage {
+    struct Level {
         Bytes allocated, reserved;
-        friend bool operator==(const OfStage&, const OfStage&) = default;
+        friend bool operator==(const Level&, const Level&) = default;
     };
     struct Failure {
         TensorMoment moment;
@@ -59,25 +59,21 @@ struct AllocatorForecast {
         bool fits = true;
         friend bool operator==(const Remedy&, const Remedy&) = default;
     };
-    struct Sample {
-        Bytes allocated, reserved;
-        friend bool operator==(const Sample&, const Sample&) = default;
-    };
 
     int stage = 0;              // the one that reserves most
     Bytes allocated, reserved;  // peaks of two steps with as much memory as they want
     TensorMoment fullest;       // whose tensor makes the peak of `allocated`
     std::vector<OfKind> kinds;  // that live then
     std::vector<OfLayer> layers;
-    std::vector<OfStage> stages;
+    std::vector<Level> stages;
     Bytes capacity, context;         // of the device; what its context takes. 0 = not known
     std::vector<OfProcess> process;  // parts of `context`, unless the cluster states the whole
     std::optional<Failure> failure;  // of the fullest stage in that capacity
     // Whether it fits hangs on the driver's waiting for the device before it gives memory.
     bool hangs_on_driver = false;
-    std::size_t retries = 0;        // cached memory that was given back to meet a request
-    std::vector<Remedy> remedies;   // if it fails or is close to it; least reserved first
-    std::vector<Sample> over_time;  // both steps in equal numbers of requests; highest of each
+    std::size_t retries = 0;       // cached memory that was given back to meet a request
+    std::vector<Remedy> remedies;  // if it fails or is close to it; least reserved first
+    std::vector<Level> over_time;  // both steps in equal numbers of requests; highest of each
     friend bool operator==(const AllocatorForecast&, const AllocatorForecast&) = default;
 };
 

@@ -4,7 +4,7 @@
 
 #include "model/step.h"
 #include "sim/gantt.h"
-#include "sim/memory/transformer_memory.h"
+#include "sim/memory/allocator_forecast.h"
 #include "tests/graphs.h"
 #include "tests/transformers.h"
 
@@ -201,7 +201,7 @@ TEST_CASE("the memory beneath a picture peaks at what the forecast says and ends
         REQUIRE_FALSE(gantt.memory.empty());
         Bytes most;
         for (const auto& [time, bytes] : gantt.memory) most = std::max(most, bytes);
-        CHECK(most == transformer_memory(e).peak);
+        CHECK(most == memory_forecast(e).peak);
         CHECK(gantt.memory.front().second == gantt.memory.back().second);
         CHECK(std::ranges::is_sorted(gantt.memory, {},
                                      [](const auto& point) { return point.first; }));
@@ -209,12 +209,13 @@ TEST_CASE("the memory beneath a picture peaks at what the forecast says and ends
 }
 
 // The first of two stages keeps two micro-batches and is the fuller one. Points: the start of the
-// step, the begin and end of each of its eight slots, and the end of the step.
+// step, the begin and end of each of its eight slots, of which the update follows the last, and the
+// end of the step.
 TEST_CASE("the memory beneath a picture is the fullest stage's, slot by slot") {
     const Experiment e = pipeline(Schedule::one_f_one_b);
     const Gantt gantt = picture(e);
-    const std::vector<SlotMemory> slots = memory_of_slots(e, 0, {});
-    REQUIRE(slots.size() == 8);
+    const std::vector<SlotMemory> slots = memory_of_slots(e, {}, 0);
+    REQUIRE(slots.size() == 9);
     std::vector<std::pair<Seconds, Bytes>> expected{{Seconds(0), slots.back().after}};
     std::size_t slot = 0;
     for (const GanttBox& box : gantt.rows[0].boxes) {
@@ -222,6 +223,7 @@ TEST_CASE("the memory beneath a picture is the fullest stage's, slot by slot") {
         expected.emplace_back(box.start, slots[slot].during);
         expected.emplace_back(box.finish, slots[slot++].after);
     }
+    expected.back().second = slots.back().during;
     expected.emplace_back(gantt.step, slots.back().after);
     CHECK(gantt.memory == expected);
     CHECK(gantt.memory_label == "memory of rank 0");

@@ -8,12 +8,12 @@
 #include "sim/memory/lifetimes.h"
 #include "sim/memory/transformer_memory.h"
 #include "tests/sim/drawn_experiments.h"
+#include "tests/sim/memory/live_bytes.h"
 
 using namespace stepcast;
 
 namespace {
 
-using Event = AllocatorEvent::Kind;
 using GatherPass = GatheredWeights::Direction;
 
 // GPT-2 with 124,439,808 weights, tied, 16-bit gradients, on two ranks, two micro-batches a step.
@@ -47,18 +47,7 @@ std::vector<double> made(const Experiment& e, const std::string& name, TensorKin
     return made(lifetimes_of(e, {}, 0), name, kind, step);
 }
 
-// Bytes that live at the end, and at most.
-std::pair<double, double> end_and_peak(const Lifetimes& list) {
-    double now = 0, most = 0;
-    for (const AllocatorEvent& event : list.events) {
-        const auto size = static_cast<double>(list.tensors.at(event.id).bytes);
-        if (event.kind == Event::allocate) now += size;
-        if (event.kind == Event::free) now -= size;
-        most = std::max(most, now);
-    }
-    return {now, most};
-}
-double living(const Lifetimes& list) { return end_and_peak(list).first; }
+double living(const Lifetimes& list) { return live_bytes(list).back(); }
 
 // One operator for each number of weights, of two bytes.
 UnitTape unit_of(const std::string& what, const std::vector<int>& elements) {
@@ -108,13 +97,7 @@ std::vector<double> copied_out(bool first_stays) {
         weights.before(static_cast<std::size_t>(unit), 0, direction);
         weights.after(static_cast<std::size_t>(unit), 0, direction);
     }
-    std::vector<double> live;
-    double now = 0;
-    for (const AllocatorEvent& event : tensors.out.events) {
-        const auto bytes = static_cast<double>(tensors.out.tensors.at(event.id).bytes);
-        live.push_back(now += event.kind == AllocatorEvent::Kind::allocate ? bytes : -bytes);
-    }
-    return live;
+    return live_bytes(tensors.out);
 }
 
 }  // namespace
@@ -252,16 +235,35 @@ TEST_CASE("a gradient that no bucket takes stays until the next") {
     CHECK(living(tensors.out) == 400);
 }
 
-// Between a forward and its backward lie, in weights: logits 0; second layer's 6: 2 x 10; its 4: 2
-// x (10 + 6); first layer's 6: 2 x 20. Computed again, a layer's next use is nearer, and what
-// follows is used three times: second layer's 6: 2 x 10 + 4.
-TEST_CASE("weights stay gathered that are used again soon") {
+// One bucket for all: 12 layers of 768 x (2304 + 768 + 2 x 3072) weights and the table of 50257 x
+// 768 in 16 bits, after each of two micro-batches. The norm is of the table first, in fp64; a part
+// of two is larger.
+TEST_CASE("a bucket is copied to be reduced, a gradient for its norm") {
+    constexpr double table = 50257 * 768, matrices = 12 * 768 * (2304 + 768 + 2 * 3072);
+    for (const char* zero : {"1", "2", "3"}) {
+        CAPTURE(zero);
+        const Lifetimes list = lifetimes_of(gpt2(zero, {{"runtime.gradients.bucket", "one"},
+                                                        {"runtime.optimizer.wide_norm", "true"}}),
+                                            {}, 0);
+        const std::size_t copies = *zero == '1' ? 1 : 2, norms = *zero == '3' ? 0 : 1;
+        CHECK(made(list, "gradients", TensorKind::exchanged, 1) ==
+              std::vector<double>(copies, 2 * (table + matrices)));
+        CHECK(made(list, "gradient norm", TensorKind::work, 1) ==
+              std::vector<double>(norms, 8 * table));
+    }
+}
+
+// Hooks gather what comes next while less is there than the distance; at the end of the forward
+// that is logits 10, the second layer's 6 and 4, the first's 6 and 4, table 10. With 21 the second
+// layer's 6 stay, as 2 x 10 others lie before their backward, and the first's 6 had come while its
+// 4 were used, which go (2 x 16 others). A layer that is computed again is used sooner, its 6 after
+// 2 x 10 + 4 others.
+TEST_CASE("weights stay gathered that are used again soon, and more come ahead") {
     CHECK(left_by_forward(false, false, 0) == 0);
-    CHECK(left_by_forward(false, false, 20) == 2 * 10);
-    CHECK(left_by_forward(false, false, 21) == 2 * (10 + 6));
-    CHECK(left_by_forward(false, false, 40) == 2 * (10 + 6 + 4));
-    CHECK(left_by_forward(true, false, 24) == 2 * 10);
-    CHECK(left_by_forward(true, false, 25) == 2 * (10 + 6));
+    CHECK(left_by_forward(false, false, 20) == 2 * (10 + 6 + 4));
+    CHECK(left_by_forward(false, false, 21) == 2 * (10 + 6 + 6));
+    CHECK(left_by_forward(false, false, 40) == 2 * (10 + 6 + 4 + 6 + 4 + 10));
+    CHECK(left_by_forward(true, false, 25) == 2 * (10 + 6 + 4 + 6));
 }
 
 // One unit of 12 bytes in two parameters, one of 6. Each comes in one tensor and is copied out to
@@ -280,8 +282,8 @@ TEST_CASE("the root of FSDP is gathered once in a step") {
 
 // Both layers have 20 weights: a table that is used again within 21 stays, and is the logits'.
 TEST_CASE("a tied table stays gathered from end to end, or is gathered twice") {
-    CHECK(left_by_forward(false, true, 19) == 2 * 10);
-    CHECK(left_by_forward(false, true, 21) == 2 * (10 + 6));
+    CHECK(left_by_forward(false, true, 19) == 2 * (10 + 6 + 4));
+    CHECK(left_by_forward(false, true, 21) == 2 * (10 + 6 + 6));
 }
 
 // Flat tensors, gathers of modules and fp32 weights: for every way to shard that they concern, the
@@ -311,7 +313,7 @@ TEST_CASE("the closed form bounds the list of flat tensors and gathered modules"
         const Routing routing = routing_of(e);
         const double workspaces = 128.0 * mebibyte,
                      listed = (e.workload.moe.experts > 0 ? 128.0 : 64.0) * mebibyte;
-        const double peak = end_and_peak(lifetimes_of(e, routing, 0)).second;
+        const double peak = peak_of(lifetimes_of(e, routing, 0));
         const MemoryUse closed = transformer_memory(e, routing);
         CHECK(peak - listed <= (1 + 1e-5) * (closed.peak.si() / e.runtime.reserved - workspaces));
         ++seen;

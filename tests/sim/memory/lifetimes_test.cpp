@@ -12,6 +12,7 @@
 #include "sim/memory/memory_parts.h"
 #include "sim/memory/transformer_memory.h"
 #include "tests/sim/drawn_experiments.h"
+#include "tests/sim/memory/live_bytes.h"
 #include "tests/sim/memory/two_layers.h"
 
 using namespace stepcast;
@@ -23,20 +24,6 @@ using EventKind = AllocatorEvent::Kind;
 Experiment experiment_of(const std::string& name, const std::vector<Override>& keys = {}) {
     return read_experiment(name, keys);
 }
-
-// Bytes that live after each event, as asked for.
-std::vector<double> live_bytes(const Lifetimes& list) {
-    std::vector<double> bytes;
-    double now = 0;
-    for (const AllocatorEvent& event : list.events) {
-        const auto size = static_cast<double>(list.tensors.at(event.id).bytes);
-        if (event.kind == EventKind::allocate) now += size;
-        if (event.kind == EventKind::free) now -= size;
-        bytes.push_back(now);
-    }
-    return bytes;
-}
-double peak_of(const Lifetimes& list) { return std::ranges::max(live_bytes(list)); }
 
 // Bytes by kind that live at the end of the list.
 std::map<TensorKind, double> lasting(const Lifetimes& list) {

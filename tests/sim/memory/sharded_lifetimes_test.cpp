@@ -82,6 +82,17 @@ TEST_CASE("FSDP's units are gathered for each pass, the root once a step") {
     }
 }
 
+// A forward and a backward gather two layers, whose norms count as packed: 0.5625 bytes a weight
+// (a byte for two and a 4-byte scale for 64) in place of 2.
+TEST_CASE("packed weights are gathered as they are stored") {
+    Experiment e = two_layers_on(2);
+    e.parallelism.zero = 3;
+    e.workload.adapter_rank = 4;
+    const double stored = gathered(lifetimes_of(e, {}, 0), true);
+    e.workload.frozen = FrozenWeights::nf4;
+    CHECK(stored - gathered(lifetimes_of(e, {}, 0), true) == 2 * 2 * a_layer * (2 - 0.5625));
+}
+
 // The first of two stages of a layer each. FSDP's units keep whole fp32 gradients of matrices over
 // four micro-batches, and at the end a rank's half of all weights' gradients.
 TEST_CASE("a pipeline of FSDP adds up whole gradients and reduces them at the end") {

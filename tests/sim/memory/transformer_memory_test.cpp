@@ -7,6 +7,7 @@
 #include "sim/memory/allocator_forecast.h"
 #include "sim/memory/lifetimes.h"
 #include "sim/memory/transformer_memory.h"
+#include "tests/sim/memory/live_bytes.h"
 
 using namespace stepcast;
 
@@ -28,17 +29,7 @@ Experiment gpt(int layers, int hidden, int heads, int seq, int vocab) {
 }
 
 // The most that lives at a time, by the list of tensors.
-double list_peak(const Experiment& e) {
-    const Lifetimes list = lifetimes_of(e, {}, 0);
-    double now = 0, most = 0;
-    for (const AllocatorEvent& event : list.events) {
-        const auto bytes = static_cast<double>(list.tensors[event.id].bytes);
-        if (event.kind == AllocatorEvent::Kind::allocate) now += bytes;
-        if (event.kind == AllocatorEvent::Kind::free) now -= bytes;
-        most = std::max(most, now);
-    }
-    return most;
-}
+double list_peak(const Experiment& e) { return peak_of(lifetimes_of(e, {}, 0)); }
 
 // GPT-2 of 124,439,808 weights.
 Experiment gpt2() { return gpt(12, 768, 12, 1024, 50257); }
@@ -172,14 +163,13 @@ TEST_CASE("paged moments are none of the allocator's") {
     CHECK(listed - list_peak(e) == Approx(moments).epsilon(1e-5));
 }
 
-// Under zero 3 the host has the weights, too: with DeepSpeed's gradients nothing lasts on the
-// device, but the weights of a unit in use and of the next, also where one rank shares with none.
-// The largest unit is the embedding, 50257 x 768 + 1024 x 768 of 2 bytes.
+// Under zero 3 the host has the weights, too, and with them their gradients: nothing lasts on the
+// device, but the weights of a unit in use and of the next are there, also where one rank shares
+// with none. The largest unit is the embedding, 50257 x 768 + 1024 x 768 of 2 bytes.
 TEST_CASE("weights on the host are on the device while they are used") {
     Experiment e = gpt2();
     e.parallelism.zero = 3;
     e.run.offload_optimizer = e.run.offload_parameters = true;
-    e.runtime.optimizer.host_gradients = true;
     for (const int dp : {8, 1}) {
         e.parallelism.dp = dp;
         CHECK(states(transformer_memory(e)) == Bytes(0));
@@ -537,13 +527,15 @@ TEST_CASE("what a split backward computed again stays until its weight gradients
     CHECK(layer_of(e, 50).put_off.si() == Approx(32 * sbh));
     CHECK(memory_of_stages(e)[6].activations.si() >= 7 * 12 * 32 * sbh);
     CHECK(memory_of_stages(e)[7].activations.si() >= 8 * 12 * 32 * sbh);
-    const std::vector<SlotMemory> slots = memory_of_slots(e, 6);
+    // ends of blocks that are not split come on top
+    const std::vector<SlotMemory> slots = memory_of_slots(e, {}, 6);
     const Order order = schedule_orders(p)[6];
     for (std::size_t i = 30; i < 60; ++i) {
         const double change = (slots[i].after - slots[i - 1].after).si() / (12 * sbh);
         CHECK(change == Approx(order[i].pass == Pass::forward          ? 2
                                : order[i].pass == Pass::input_backward ? 30
-                                                                       : -32));
+                                                                       : -32)
+                            .margin(0.1));
     }
     p.recompute = Recompute::none;
     CHECK(memory_of_stages(e)[6].activations.si() >= 7 * 12 * 32 * sbh);
