@@ -289,10 +289,10 @@ Translation translate_flags(const ShellLaunch& launch, Document d) {
     if (dotted) name_recipe(launch, t);
     take_documents(documents, t);
     if (const auto* file = d.find("deepspeed_config"); file && documents.empty())
-        add_line(t.open,
-                 "deepspeed_config ({}): {} is not there: stage, buckets and overlap of it "
-                 "are not known",
-                 file->at, file->value);
+        t.lacks_file(
+            fmt::format("deepspeed_config ({}): {} is not there: stage, buckets and overlap of it "
+                        "are not known",
+                        file->at, file->value));
     machine.take(t);
     return t;
 }
@@ -392,6 +392,7 @@ Translation translate_script(const std::string& text, const std::string& path,
     for (const auto& variable : launch.unknown)
         t.open.push_back("variable " + variable + " is not set; set it with --env");
     for (const auto& note : launch.notes) t.open.push_back(note);
+    append(t.missing_files, launch.missing_files);
     return t;
 }
 

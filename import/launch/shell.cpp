@@ -349,6 +349,7 @@ private:
         if (file.empty()) {
             add_line(launch.notes, "{} ({}) is not there: what it sets is not known", name,
                      variables_.place(words[1].line));
+            launch.missing_files.push_back(launch.notes.back());
             return;
         }
         const bool with_arguments = words.size() > 2;
@@ -387,6 +388,7 @@ private:
             if (is_titan_script(*name)) return false;
             add_line(launch.notes, "{} ({}) is not there: what it launches is not known",
                      name->text, name->at);
+            launch.missing_files.push_back(launch.notes.back());
             return python == all.end();
         }
         auto text = plain_utf8(read_text(file, "a script"));

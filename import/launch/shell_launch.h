@@ -19,6 +19,7 @@ struct ShellLaunch {
     std::vector<ShellArgument> documents;  // here-documents with JSON, with variables substituted
     std::vector<std::string> unknown;      // variables that the script does not set, taken as empty
     std::vector<std::string> notes;        // branches and loops that were skipped
+    std::vector<std::string> missing_files;  // of these, of scripts that are not there
     // CONFIG_FILE, NGPU and other variables that torchtitan's launcher reads
     std::map<std::string, std::string> environment;
     std::map<std::string, std::string> directives;  // "#SBATCH --nodes=4": nodes -> 4

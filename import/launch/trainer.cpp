@@ -98,8 +98,8 @@ void put_below(Document& d, const NamedValue& named, const std::string& prefix, 
     const bool itself = is_json_itself(named.value);
     const auto path = itself ? "" : found_file(named.value, t.path);
     if (path.empty() && !itself) {
-        add_line(t.open, "{} ({}): {} is not there: what it says is not known", named.name,
-                 named.at, named.value);
+        t.lacks_file(fmt::format("{} ({}): {} is not there: what it says is not known", named.name,
+                                 named.at, named.value));
         return;
     }
     Document file = itself ? read_json_or_yaml(named.value, named.at) : read_named(path);
@@ -342,10 +342,10 @@ void decide_deepspeed(const Decisions& what, const std::vector<Document>& files,
     if (!what.stage.value.empty())
         conclude("parallelism.zero", what.stage.value, what.stage, t);
     else if (file && is_configuration(file->value))
-        add_line(t.open,
-                 "{} ({}): {} is not there, which has ZeRO's stage, buckets and "
-                 "precision; use --set zero=N",
-                 file->name, file->at, file->value);
+        t.lacks_file(
+            fmt::format("{} ({}): {} is not there, which has ZeRO's stage, buckets and "
+                        "precision; use --set zero=N",
+                        file->name, file->at, file->value));
     else
         t.take_default("parallelism.zero", "2");
 }

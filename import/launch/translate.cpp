@@ -286,11 +286,9 @@ void require_something(const Translation& t) {
     const bool some = std::ranges::any_of(t.settings, [](const Setting& s) {
         return !s.at.starts_with("default of ") && s.at != "--model";
     });
-    const auto missing =
-        first_where(t.open, [](const std::string& line) { return has(line, "is not there"); });
-    if (!some && (missing || !t.problems.empty()))
-        refuse("{}: read as {}, of which it states nothing: {}", t.path, t.format,
-               missing ? *missing : t.problems.front());
+    const auto& reasons = t.missing_files.empty() ? t.problems : t.missing_files;
+    if (!some && !reasons.empty())
+        refuse("{}: read as {}, of which it states nothing: {}", t.path, t.format, reasons.front());
     if (!some)
         refuse(
             "{}: read as {}, of which it states nothing. Another tool's file? --format "

@@ -35,9 +35,14 @@ struct Translation {
     std::vector<std::string> ignored = {};
     // what the file omits and an experiment needs
     std::vector<std::string> open = {};
+    std::vector<std::string> missing_files = {};  // those of `open` that say of a file it is absent
     // what cannot run as stated, or is not forecast as stated
     std::vector<std::string> problems = {};
 
+    void lacks_file(const std::string& line) {
+        open.push_back(line);
+        missing_files.push_back(line);
+    }
     // Adds "NAME (train.sh:14): text" to the problems.
     void problem(const NamedValue& value, const std::string& text);
 
